@@ -1,0 +1,9 @@
+"""Anchorpoint's engine: teacher -> family -> predictions -> scores -> choice -> export.
+
+Importing this package stays light: frameworks load only inside the function that needs them.
+"""
+
+from engine.types import UserError
+
+__version__ = "0.1.0"
+__all__ = ["UserError", "__version__"]

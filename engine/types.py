@@ -1,0 +1,252 @@
+"""The nouns of the engine: teacher, recipe, predictions, choice, and the error a user can act on.
+
+Knows shapes and invariants. Knows nothing of files, frameworks, formulas or Streamlit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]
+Progress = Callable[[int, int], None]  # on_progress(done, total)
+
+UNLABELED = -1
+
+
+class UserError(Exception):
+    """The input is at fault. The message says what we got, what we need and what to do, in one line."""
+
+
+# --- the family ---------------------------------------------------------------------------
+
+Granularity = Literal["tensor", "channel", "lastaxis"]
+GRANULARITIES: tuple[Granularity, ...] = ("tensor", "channel", "lastaxis")
+
+
+@dataclass(frozen=True, order=True)
+class Recipe:
+    """How one candidate is made from the teacher's weights; no data is involved.
+
+    `lastaxis` reproduces the paper's Keras code: one scale per index of the last axis, which for a
+    depthwise kernel (h, w, in, 1) is a single scale. `channel` means true output channels.
+    """
+
+    bits: int
+    percentile: float
+    granularity: Granularity
+    float_ends: bool
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= 8:
+            raise UserError(f"bits must be 2 to 8, got {self.bits}. Choose a bit width in that range.")
+        if not 50.0 <= self.percentile <= 100.0:
+            raise UserError(f"clip percentile must be 50 to 100, got {self.percentile:g}. Use e.g. 99.5, or 100 for no clipping.")
+        if self.granularity not in GRANULARITIES:
+            raise UserError(f"granularity must be one of {', '.join(GRANULARITIES)}, got {self.granularity!r}.")
+
+    @property
+    def slug(self) -> str:
+        """The candidate's stable name, e.g. `b4-channel-q99.5-ends`."""
+        ends = "-ends" if self.float_ends else ""
+        return f"b{self.bits}-{self.granularity}-q{self.percentile:g}{ends}"
+
+
+# --- the teacher --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One quantizable weight tensor: an initializer of the teacher's graph.
+
+    `axes` are the axes of the initializer that index output channels: (0,) for an ONNX Conv,
+    (1,) for a MatMul weight (in, out), (2, 3) for a Keras depthwise kernel (h, w, in, multiplier).
+    `groups` matters for ConvTranspose only, whose weight is (in, out/groups, h, w): there the output
+    channel is (group of axis 0, axis 1).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    op: str
+    groups: int = 1
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """From decoded image to the teacher's input: resize, crop, then (pixel * scale - mean) / std.
+
+    Pixels are 0..255. `resize` is the shorter side before the centre crop; None squashes the image to
+    (height, width) without keeping its aspect ratio.
+    """
+
+    height: int
+    width: int
+    resize: int | None = None
+    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
+    channels: Literal[1, 3] = 3
+    order: Literal["RGB", "BGR"] = "RGB"
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+    scale: float = 1 / 255
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.height < 1 or self.width < 1:
+            raise UserError(f"input size must be positive, got {self.height}x{self.width}.")
+        if self.resize is not None and self.resize < max(self.height, self.width):
+            raise UserError(
+                f"resize {self.resize} is smaller than the crop {self.height}x{self.width}. Resize to at least the crop, or leave it empty."
+            )
+        if len(self.mean) != self.channels or len(self.std) != self.channels:
+            raise UserError(f"mean and std need one number per channel ({self.channels}), got {len(self.mean)} and {len(self.std)}.")
+        if any(value == 0 for value in self.std):
+            raise UserError("std contains 0; pixels cannot be divided by it. Use 1 to leave a channel unscaled.")
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Preprocessing:
+        fields = json.loads(text)
+        return cls(**{**fields, "mean": tuple(fields["mean"]), "std": tuple(fields["std"])})
+
+
+@dataclass(frozen=True, eq=False)
+class Teacher:
+    """A trained classifier in the one internal form: an ONNX graph with named, unfolded kernels.
+
+    The graph has one input (a batch of preprocessed images, dynamic batch size) and one output
+    (batch, n_classes). `weights` maps each kernel's initializer name to its float32 array, in graph order.
+    """
+
+    name: str
+    source: str  # the spec it was loaded from, e.g. "timm:resnet18" or "keras"
+    graph: bytes
+    kernels: tuple[Kernel, ...]
+    weights: Mapping[str, Floats]
+    preprocessing: Preprocessing
+    class_names: tuple[str, ...]
+    output: Literal["logits", "probabilities"]
+    float_bytes: int  # all initializers of the graph at their stored width
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sha256 over everything that changes a prediction, except preprocessing (keyed separately)."""
+        digest = hashlib.sha256(self.graph)
+        digest.update(self.output.encode())
+        for kernel in self.kernels:
+            digest.update(repr(kernel).encode())
+        return digest.hexdigest()
+
+
+# --- predictions --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a teacher and its candidates predict on the target pool. Checked by `engine.predictions`.
+
+    teacher (N, K) and candidates (M, N, K) are probabilities; labels (N,) int64 with -1 = unlabeled;
+    cost (M,) is weight memory relative to the float teacher. The first `calibration` rows are the
+    calibration split. The `_test` parts exist for studies and never enter a decision.
+    """
+
+    teacher: Floats
+    candidates: Floats
+    labels: Ints
+    names: tuple[str, ...]
+    calibration: int
+    cost: Floats | None = None
+    teacher_test: Floats | None = None
+    candidates_test: Floats | None = None
+    labels_test: Ints | None = None
+    class_names: tuple[str, ...] | None = None
+    files: tuple[str, ...] | None = None
+    missing: tuple[str, ...] = ()  # candidates of the family that were not run
+
+    @property
+    def n_candidates(self) -> int:
+        return int(self.candidates.shape[0])
+
+    @property
+    def n_images(self) -> int:
+        return int(self.candidates.shape[1])
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.candidates.shape[2])
+
+    @property
+    def has_test(self) -> bool:
+        return self.labels_test is not None
+
+
+@dataclass(frozen=True, eq=False)
+class LabeledSample:
+    """S: pool rows with their observed labels, in the order they were drawn (folds are contiguous in it)."""
+
+    rows: Ints
+    labels: Ints
+
+    @property
+    def n(self) -> int:
+        return len(self.rows)
+
+
+# --- scores and choices -------------------------------------------------------------------
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """One label-free rule's verdict: a score per candidate (nan = not admissible) and its pick."""
+
+    rule: str
+    scores: Floats
+    better: Better
+    pick: int
+    ties: int  # how many candidates share the best score, the pick included
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A pick and everything a person needs to understand it. Scores are minimised.
+
+    scores = anchor + coefficient * supervised for anchored rules; nan where a candidate is not admissible.
+    """
+
+    method: str
+    index: int
+    name: str
+    scores: Floats
+    anchor: Floats | None
+    supervised: Floats | None
+    coefficient: float | None
+    grid: Floats | None
+    cv_losses: Floats | None
+    n_labels: int
+    ties: int
+    runner_up: int | None
+    margin: float | None  # score of the runner-up minus score of the pick
+    warnings: tuple[str, ...] = field(default=())
+    details: Mapping[str, Any] = field(default_factory=dict)  # rule-specific evidence, JSON-ready
