@@ -230,23 +230,25 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A pick and everything a person needs to understand it. Scores are minimised.
+    """A pick and everything a person needs to understand it.
 
-    scores = anchor + coefficient * supervised for anchored rules; nan where a candidate is not admissible.
+    Anchored rules: scores = anchor + coefficient * supervised. Scores are nan where a candidate is not admissible;
+    `better` says which direction is good (every supervised rule minimises).
     """
 
     method: str
     index: int
     name: str
     scores: Floats
-    anchor: Floats | None
-    supervised: Floats | None
-    coefficient: float | None
-    grid: Floats | None
-    cv_losses: Floats | None
-    n_labels: int
-    ties: int
+    ties: int  # how many candidates share the best score, the pick included
     runner_up: int | None
-    margin: float | None  # score of the runner-up minus score of the pick
-    warnings: tuple[str, ...] = field(default=())
+    margin: float | None  # how much worse the runner-up scores, in the score's unit
+    better: Better = "lower"
+    n_labels: int = 0
+    anchor: Floats | None = None
+    supervised: Floats | None = None
+    coefficient: float | None = None
+    grid: Floats | None = None
+    cv_losses: Floats | None = None
+    warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)  # rule-specific evidence, JSON-ready

@@ -1,0 +1,83 @@
+"""The command line: the same functions the app calls, no second path.
+
+`--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 2 = the input is at fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+import math
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from engine import __version__
+from engine.types import UserError
+
+COMMANDS = ("predict", "estimate", "select", "export", "verify", "study", "label-next")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # argparse prints a usage block; the contract is one clear line.
+        raise UserError(f"{message}. See python -m engine {self.prog.split()[-1]} --help.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    try:
+        if not arguments or arguments[0] in ("-h", "--help"):
+            print(_overview())
+            return 0 if arguments else 2
+        if arguments[0] == "--version":
+            print(__version__)
+            return 0
+        return _run(arguments[0], arguments[1:])
+    except UserError as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
+        return 130
+
+
+def _run(name: str, arguments: Sequence[str]) -> int:
+    command = _command(name)
+    parser = _Parser(prog=f"python -m engine {name}", description=command.HELP)
+    command.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    args = parser.parse_args(arguments)
+    result: dict[str, Any] = command.run(args)
+    print(json.dumps(_finite(result)) if args.json else command.summary(result))
+    # A finished command may still have found its subject wanting: `verify` fails a pipeline this way.
+    return 2 if result.get("failed") is True else 0
+
+
+def _command(name: str) -> ModuleType:
+    if name not in COMMANDS:
+        raise UserError(f"unknown command {name!r}. Use one of: {', '.join(COMMANDS)}.")
+    return importlib.import_module(f"engine.commands.{name.replace('-', '_')}")
+
+
+def _overview() -> str:
+    lines = [f"  {name:<11} {_command(name).HELP}" for name in COMMANDS]
+    return "usage: python -m engine COMMAND ...\n\n" + "\n".join(lines)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no nan: a missing score is null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Doubts in plain words: what a person should know before deploying a choice.
+
+Reads a finished Choice. Computes no score and changes no pick.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.types import Choice, Ints
+
+FEW_LABELS = 25  # below this the paper's supervised estimates are dominated by variance
+_CONFIDENCE_RULES = frozenset({"avg-confidence", "entropy", "atc-mc", "atc-ne"})
+
+
+def warnings_for(choice: Choice, *, n_classes: int, labels: Ints | None = None) -> tuple[str, ...]:
+    """Return the sentences that belong next to this choice, most serious first."""
+    warnings = [*_tie_warnings(choice), *_rule_warnings(choice)]
+    if labels is not None:
+        warnings += _label_warnings(choice, n_classes, labels)
+    return tuple(warnings)
+
+
+def _tie_warnings(choice: Choice) -> list[str]:
+    if choice.ties > 1:
+        return [f"{choice.ties} candidates share the best score; the first in the list was taken, which usually has the fewest bits."]
+    if choice.runner_up is None:
+        return ["Only one candidate is admissible, so there was nothing to choose."]
+    return []
+
+
+def _rule_warnings(choice: Choice) -> list[str]:
+    if choice.method in _CONFIDENCE_RULES:
+        return ["This rule trusts confidence. Low-bit candidates can be sure and wrong; check the collapse diagnostics before using it."]
+    if choice.method == "permutation-control":
+        return ["This is a control with its labels shuffled: read it beside alignment, do not deploy its pick."]
+    if choice.coefficient is None or choice.grid is None:
+        return []
+    if choice.n_labels == 1:
+        return ["One label cannot be cross-validated, so the anchor's pick was kept."]
+    if choice.coefficient == 0:
+        return ["The labels do not support leaving the teacher: the pick is the anchor's own."]
+    if choice.coefficient == choice.grid[-1] and choice.method == "ce-combo":
+        return ["The coefficient is at the top of its grid: the labels overrule the teacher almost completely."]
+    return []
+
+
+def _label_warnings(choice: Choice, n_classes: int, labels: Ints) -> list[str]:
+    warnings = []
+    n_seen = len(np.unique(labels))
+    if choice.n_labels < FEW_LABELS:
+        warnings.append(f"{choice.n_labels} label{'s are' if choice.n_labels > 1 else ' is'} few: the pick could change with other images.")
+    elif n_seen <= n_classes // 2:
+        warnings.append(f"The labels cover {n_seen} of {n_classes} classes; candidates may differ on the others.")
+    if choice.n_labels > 1 and n_seen == 1:
+        warnings.append("All labels are of one class. Label images of other classes before trusting this.")
+    return warnings

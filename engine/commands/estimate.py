@@ -1,0 +1,38 @@
+"""`estimate`: every label-free rule on a predictions file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from engine.choose import admissible_under, statistics_of
+from engine.estimators import estimate_all
+from engine.family import parse_budget
+from engine.predictions import load_predictions
+
+HELP = "score all candidates of a predictions file with every label-free rule"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="predictions .npz")
+    parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    predictions = load_predictions(args.file)
+    budget = parse_budget(args.budget, None) if args.budget is not None else None
+    estimates = estimate_all(
+        statistics_of(predictions), predictions.names, predictions.cost, admissible=admissible_under(predictions, budget)
+    )
+    return {
+        name: {"scores": verdict.scores.tolist(), "better": verdict.better, "pick": verdict.pick, "ties": verdict.ties}
+        for name, verdict in estimates.items()
+    }
+
+
+def summary(result: dict[str, Any]) -> str:
+    lines = ["rule                pick   score  better  ties"]
+    for name, verdict in result.items():
+        score = verdict["scores"][verdict["pick"]]
+        lines.append(f"{name:<18} {verdict['pick']:>5} {score:>7.4g}  {verdict['better']:<6} {verdict['ties']:>5}")
+    return "\n".join(lines)

@@ -1,0 +1,104 @@
+"""`select`: one rule's choice on a predictions file and a labels CSV."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.anchors import ANCHORS
+from engine.choose import METHODS, admissible_under, choose
+from engine.family import parse_budget
+from engine.labels import read_labels, sample_from_array
+from engine.predictions import load_predictions
+from engine.types import Choice, Floats, LabeledSample, Predictions, UserError
+
+HELP = "choose a candidate with one rule, from few or no labels"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="predictions .npz")
+    parser.add_argument("--labels", help="CSV of row,label or file,label; without it the labels in the file are used")
+    parser.add_argument("--class-names", help="text file with one class name a line, if the predictions carry none")
+    parser.add_argument("--method", required=True, help=f"one of: {', '.join(METHODS)}")
+    parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
+    parser.add_argument("--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}")
+    parser.add_argument("--floor", type=float, default=1e-8, help="lower clip of probabilities before logarithms")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    if not 0 < args.floor < 0.1:
+        raise UserError(f"--floor is {args.floor:g}; it must lie between 0 and 0.1, e.g. 1e-8.")
+    predictions = with_class_names(load_predictions(args.file), args.class_names)
+    budget = parse_budget(args.budget, None) if args.budget is not None else None
+    choice = choose(
+        args.method,
+        predictions,
+        labeled_sample(predictions, args.labels),
+        admissible=admissible_under(predictions, budget),
+        anchor=args.anchor,
+        floor=args.floor,
+    )
+    return choice_record(choice)
+
+
+def with_class_names(predictions: Predictions, path: str | None) -> Predictions:
+    """Return predictions that know their classes by the names in a text file, one a line."""
+    if path is None:
+        return predictions
+    if not Path(path).is_file():
+        raise UserError(f"{path} is not a file. Give a text file with one class name a line.")
+    names = tuple(line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip())
+    if len(names) != predictions.n_classes or len(set(names)) != len(names):
+        raise UserError(f"{path} has {len(names)} names; {predictions.n_classes} different ones are needed, one a line.")
+    return replace(predictions, class_names=names)
+
+
+def labeled_sample(predictions: Predictions, labels_csv: str | None) -> LabeledSample:
+    """Return S from a labels CSV, or from the labels inside the predictions."""
+    if labels_csv is None:
+        return sample_from_array(predictions.labels)
+    return read_labels(
+        labels_csv,
+        n_rows=predictions.n_images,
+        n_classes=predictions.n_classes,
+        class_names=predictions.class_names,
+        files=predictions.files,
+    )
+
+
+def choice_record(choice: Choice) -> dict[str, Any]:
+    """Return the JSON form of a choice (scores of candidates over budget are nan, printed as null)."""
+    return {
+        "method": choice.method,
+        "index": choice.index,
+        "name": choice.name,
+        "coefficient": choice.coefficient,
+        "grid": _listed(choice.grid),
+        "cv_losses": _listed(choice.cv_losses),
+        "scores": _listed(choice.scores),
+        "n_labels": choice.n_labels,
+        "ties": choice.ties,
+        "warnings": list(choice.warnings),
+        "better": choice.better,
+        "anchor": _listed(choice.anchor),
+        "supervised": _listed(choice.supervised),
+        "runner_up": choice.runner_up,
+        "margin": choice.margin,
+        **choice.details,
+    }
+
+
+def _listed(values: Floats | None) -> list[float] | None:
+    return None if values is None else [float(value) for value in values]
+
+
+def summary(result: dict[str, Any]) -> str:
+    lines = [f"{result['method']} picks {result['name']} (index {result['index']}) with {result['n_labels']} labels."]
+    lines.append(f"score {result['scores'][result['index']]:.4g} ({result['better']} is better), {result['ties']} tied")
+    if result["coefficient"] is not None:
+        lines.append(f"coefficient {result['coefficient']:g}")
+    if result["runner_up"] is not None:
+        lines.append(f"runner-up {result['runner_up']}, behind by {result['margin']:.3g}")
+    return "\n".join(lines + [f"note: {warning}" for warning in result["warnings"]])

@@ -1,0 +1,107 @@
+"""Labels in: a small CSV of `row,label` or `file,label` becomes the labeled sample S, in the order it was written.
+
+Knows the CSV contract. Knows nothing of predictions beyond how many rows and classes there are.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.types import UNLABELED, Ints, LabeledSample, UserError
+
+_MAX_BYTES = 16 << 20
+_COLUMNS = ({"row", "label"}, {"file", "label"})
+
+
+@dataclass(frozen=True)
+class LabelSpace:
+    """What a label may refer to: N pool rows (optionally by image name) and K classes (optionally by class name)."""
+
+    n_rows: int
+    n_classes: int
+    class_names: Sequence[str] | None = None
+    files: Sequence[str] | None = None
+
+
+def read_labels(
+    path: str | Path, *, n_rows: int, n_classes: int, class_names: Sequence[str] | None = None, files: Sequence[str] | None = None
+) -> LabeledSample:
+    """Read a labels CSV. Raises UserError naming the file and line for anything that cannot be a label."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path} is not a file. Give a CSV with the columns row,label or file,label.")
+    if path.stat().st_size > _MAX_BYTES:
+        raise UserError(
+            f"{path.name} is {path.stat().st_size / 2**20:.0f} MB; a labels CSV has at most {_MAX_BYTES >> 20} MB. Keep row and label only."
+        )
+    return parse_labels(path.read_bytes(), name=path.name, space=LabelSpace(n_rows, n_classes, class_names, files))
+
+
+def parse_labels(data: bytes, *, name: str, space: LabelSpace) -> LabeledSample:
+    """Parse the bytes of a labels CSV called `name` (see `read_labels`)."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{name} is not UTF-8 text. Save it as CSV (UTF-8).") from None
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    columns = {(field or "").strip().lower(): field for field in reader.fieldnames or ()}
+    wanted = next((pair for pair in _COLUMNS if pair <= set(columns)), None)
+    if wanted is None:
+        raise UserError(f"{name} has the columns {', '.join(columns) or 'none'}; the first line must be row,label or file,label. Add it.")
+    by_file = "file" in wanted
+    rows: dict[int, int] = {}
+    for record in reader:
+        where = f"{name}, line {reader.line_num}"
+        key = (record[columns["file" if by_file else "row"]] or "").strip()
+        row = _file_row(key, where, space) if by_file else _row(key, where, space)
+        if row in rows:
+            raise UserError(f"{where}: {key} is labeled twice. Keep one line for each image.")
+        rows[row] = _label((record[columns["label"]] or "").strip(), where, space)
+    if not rows:
+        raise UserError(f"{name} has no labels. Add lines such as 17,3 (pool row 17 is class 3).")
+    return LabeledSample(np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), dtype=np.int64))
+
+
+def _row(text: str, where: str, space: LabelSpace) -> int:
+    if not text.isdecimal() or int(text) >= space.n_rows:
+        raise UserError(f"{where}: row {text!r} is not in the pool; rows are 0..{space.n_rows - 1}. Correct the row.")
+    return int(text)
+
+
+def _file_row(text: str, where: str, space: LabelSpace) -> int:
+    if space.files is None:
+        raise UserError(f"{where}: labels are given by file, but these predictions do not name their images. Use row,label instead.")
+    matches = _rows_of(text, space.files)
+    if len(matches) != 1:
+        found = "is not in the pool" if not matches else f"matches {len(matches)} images"
+        raise UserError(f"{where}: file {text!r} {found}. Write the image's path as it stands in the pool, e.g. {space.files[0]!r}.")
+    return matches[0]
+
+
+def _rows_of(text: str, files: Sequence[str]) -> list[int]:
+    exact = [row for row, file in enumerate(files) if file == text]
+    # A bare name is enough when it is unique: people label cat/17.png as 17.png.
+    return exact or [row for row, file in enumerate(files) if file.rsplit("/", 1)[-1] == text]
+
+
+def _label(text: str, where: str, space: LabelSpace) -> int:
+    names: Mapping[str, int] = {name: index for index, name in enumerate(space.class_names or ())}
+    if text in names:
+        return names[text]
+    if text.isdecimal() and int(text) < space.n_classes:
+        return int(text)
+    known = f"0…{space.n_classes - 1}" + (f", named {', '.join(list(names)[:5])}…" if names else "")
+    hint = "Fix the line" if names else "Fix the line, or give class names"
+    raise UserError(f"{where}: label {text!r} is unknown; there are {space.n_classes} classes ({known}). {hint}.")
+
+
+def sample_from_array(labels: Ints) -> LabeledSample:
+    """Return the labeled rows of a (N,) label array with -1 = unlabeled, in pool order."""
+    rows = np.flatnonzero(labels != UNLABELED)
+    return LabeledSample(rows, labels[rows])
