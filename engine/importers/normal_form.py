@@ -1,0 +1,166 @@
+"""Bring an ONNX graph to the one form the engine works on: dynamic batch, recent opset, weights as plain initializers.
+
+Knows ONNX. Knows nothing of frameworks, preprocessing or what the model predicts.
+"""
+
+from __future__ import annotations
+
+import onnx
+import onnxruntime as ort
+from onnx import inliner, numpy_helper, version_converter
+
+from engine.importers.kernels import GraphView, kernel_at, weight_slots
+from engine.types import UserError
+
+# The first opset with 4-bit integers, which the exporter needs; torch also writes it.
+OPSET = 21
+IR_VERSION = 10
+BATCH = "batch"
+_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+
+
+def normalize(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of `model` in normal form; its outputs are unchanged.
+
+    Raises UserError if the graph is already quantized, has several inputs or outputs, or cannot be converted.
+    """
+    model = inliner.inline_local_functions(model) if model.functions else _copy(model)
+    _refuse_quantized(model)
+    _drop_stored_inputs(model.graph)
+    _require_one_input_and_output(model.graph)
+    model = _raise_opset(model)
+    _store_constants(model.graph)
+    _free_the_batch(model.graph)
+    _materialize_weights(model)
+    _drop_unused(model.graph)
+    return model
+
+
+def input_shape(graph: onnx.GraphProto) -> tuple[int | None, ...]:
+    """The shape of the graph's one input; None where the graph leaves a size open."""
+    dims = graph.input[0].type.tensor_type.shape.dim
+    return tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else None for dim in dims)
+
+
+def weight_bytes(graph: onnx.GraphProto) -> int:
+    """Bytes of all initializers at their stored width."""
+    return sum(numpy_helper.to_array(tensor).nbytes for tensor in graph.initializer)
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copied = onnx.ModelProto()
+    copied.CopyFrom(model)
+    return copied
+
+
+def _refuse_quantized(model: onnx.ModelProto) -> None:
+    for node in model.graph.node:
+        if node.op_type in _QUANTIZED or node.op_type.startswith("MatMulNBits"):
+            raise UserError(
+                f"the model is already quantized ({node.op_type} {node.name!r}). "
+                "A teacher must be the float model: export it before quantization."
+            )
+
+
+def _drop_stored_inputs(graph: onnx.GraphProto) -> None:
+    """Old files list every initializer among the inputs as well, which makes it overridable and hides the real input."""
+    stored = {tensor.name for tensor in graph.initializer}
+    kept = [value for value in graph.input if value.name not in stored]
+    del graph.input[:]
+    graph.input.extend(kept)
+
+
+def _require_one_input_and_output(graph: onnx.GraphProto) -> None:
+    for what, values in (("input", graph.input), ("output", graph.output)):
+        if len(values) != 1:
+            names = ", ".join(value.name for value in values) or "none"
+            raise UserError(
+                f"the model has {len(values)} {what}s ({names}); a teacher has one, "
+                "images in and class scores out. Export the model with only that one."
+            )
+
+
+def _raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
+    version = next((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), 0)
+    if version < OPSET:
+        try:
+            model = version_converter.convert_version(model, OPSET)
+        except RuntimeError as error:
+            raise UserError(
+                f"the graph uses opset {version} and cannot be converted to {OPSET} ({str(error).strip().splitlines()[0]}). "
+                f"Export the model again with opset {OPSET} or newer."
+            ) from error
+    model.ir_version = max(model.ir_version, IR_VERSION)
+    return model
+
+
+def _store_constants(graph: onnx.GraphProto) -> None:
+    """Turn Constant nodes that hold a tensor into initializers, so that a weight is found wherever the exporter put it."""
+    kept = []
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            tensor = node.attribute[0].t
+            tensor.name = node.output[0]
+            graph.initializer.append(tensor)
+        else:
+            kept.append(node)
+    del graph.node[:]
+    graph.node.extend(kept)
+
+
+def _free_the_batch(graph: onnx.GraphProto) -> None:
+    """Give input and output the same open batch size. Whether the graph keeps the promise is checked by running it."""
+    for value in (graph.input[0], graph.output[0]):
+        dims = value.type.tensor_type.shape.dim
+        if dims:
+            dims[0].Clear()
+            dims[0].dim_param = BATCH
+    # Inferred shapes may carry the old batch size, and onnxruntime infers its own.
+    del graph.value_info[:]
+
+
+def _materialize_weights(model: onnx.ModelProto) -> None:
+    """Replace weights that the graph computes from stored values alone by their value.
+
+    Weight standardisation, weight norm, slices of a packed attention matrix and float16 storage all end in a fixed
+    tensor; that tensor is what a deployed model multiplies with, hence what is quantized.
+    """
+    view = GraphView(model.graph)
+    values = list(dict.fromkeys(slot.value for slot in weight_slots(view) if kernel_at(view, slot) is None))
+    values = [value for value in values if value not in view.initializers]
+    if not values:
+        return
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    del probe.graph.output[:], probe.graph.input[:]
+    probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(value) for value in values)
+    _drop_unused(probe.graph)
+    session = ort.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
+    for value, array in zip(values, session.run(None, {}), strict=True):
+        node = view.producers[value]
+        node.output[list(node.output).index(value)] = f"{value}:computed"
+        model.graph.initializer.append(numpy_helper.from_array(array, value))
+
+
+def _used_by(node: onnx.NodeProto) -> set[str]:
+    """Every value a node reads, those read inside its bodies included."""
+    names = set(node.input)
+    for item in node.attribute:
+        for body in [item.g, *item.graphs] if item.HasField("g") else item.graphs:
+            for inner in body.node:
+                names |= _used_by(inner)
+            names |= {value.name for value in body.output}
+    return names
+
+
+def _drop_unused(graph: onnx.GraphProto) -> None:
+    """Remove nodes and initializers that the output does not depend on."""
+    needed = {value.name for value in graph.output}
+    for index in range(len(graph.node) - 1, -1, -1):
+        if needed.isdisjoint(graph.node[index].output):
+            del graph.node[index]
+        else:
+            needed |= _used_by(graph.node[index])
+    for index in range(len(graph.initializer) - 1, -1, -1):
+        if graph.initializer[index].name not in needed:
+            del graph.initializer[index]

@@ -1,0 +1,172 @@
+"""Build timm architectures, pretrained or from a local checkpoint, with the preprocessing timm states for them.
+
+Knows timm. Checkpoint files are read by `engine.importers.checkpoint`; the graph is made by `engine.importers.torch`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any, Literal
+
+import torch
+
+from engine.importers.torch import import_module
+from engine.types import Preprocessing, Teacher, UserError
+
+Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos"]
+_INTERPOLATIONS: dict[str, Interpolation] = {"nearest": "nearest", "bilinear": "bilinear", "bicubic": "bicubic", "lanczos": "lanczos"}
+
+
+def import_pretrained(name: str, *, preprocessing: Preprocessing | None = None, class_names: Sequence[str] | None = None) -> Teacher:
+    """Import `name` with the weights timm publishes for it.
+
+    Raises UserError if timm does not know the name, has no weights for it, or cannot reach the hub.
+    """
+    _require_known(name)
+    if not timm().models.is_model_pretrained(name):
+        raise UserError(
+            f"timm has no pretrained weights for {name!r}. Choose a name from timm.list_pretrained(), or give a local checkpoint with --arch {name} --classes K."
+        )
+    try:
+        model = timm().create_model(name, pretrained=True)
+    except _download_errors() as error:
+        raise UserError(
+            f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}). Check the connection, "
+            f"or download the checkpoint elsewhere and give the file with --arch {name} --classes K."
+        ) from error
+    return _import(model, name, source=f"timm:{name}", preprocessing=preprocessing, class_names=class_names)
+
+
+def build(arch: str, classes: int, preprocessing: Preprocessing | None = None) -> torch.nn.Module:
+    """Make an untrained `arch` with `classes` outputs, for the input size in `preprocessing` where the architecture asks for one."""
+    _require_known(arch)
+    options: dict[str, Any] = {"num_classes": classes}
+    if preprocessing is not None:
+        options["in_chans"] = preprocessing.channels
+        try:
+            return _module(timm().create_model(arch, img_size=(preprocessing.height, preprocessing.width), **options))
+        except TypeError:  # a convolutional architecture takes any size and has no such argument
+            pass
+    return _module(timm().create_model(arch, **options))
+
+
+def import_weights(
+    arch: str,
+    weights: Mapping[str, torch.Tensor],
+    *,
+    name: str,
+    classes: int | None = None,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+    source: str = "timm",
+) -> Teacher:
+    """Import the architecture `arch` with the given state dict.
+
+    Raises UserError naming the tensors that are missing, unexpected or of another shape.
+    """
+    if classes is None:
+        raise UserError(f"a checkpoint does not say how many classes it has. Add --classes K beside --arch {arch}.")
+    if classes < 2:
+        raise UserError(f"--classes must be 2 or more, got {classes}.")
+    model = build(arch, classes, preprocessing)
+    _load(model, weights, arch, classes)
+    return _import(model, name, source=source, preprocessing=preprocessing, class_names=class_names)
+
+
+def timm_preprocessing(model: torch.nn.Module) -> Preprocessing:
+    """The preprocessing in the model's timm data config."""
+    config = timm().data.resolve_model_data_config(model)
+    channels, height, width = config["input_size"]
+    squash = config["crop_mode"] == "squash"
+    return Preprocessing(
+        height,
+        width,
+        resize=None if squash else math.floor(max(height, width) / config["crop_pct"]),
+        interpolation=_INTERPOLATIONS.get(config["interpolation"], "bicubic"),
+        channels=channels,
+        scale=1 / 255,
+        mean=tuple(config["mean"][:channels]),
+        std=tuple(config["std"][:channels]),
+    )
+
+
+@functools.cache
+def timm() -> ModuleType:
+    """The timm module.
+
+    timm imports torchvision, whose wheel may not match a CPU-only torch: its operators are then missing and the import
+    dies on their names. Declaring them is enough, since no classifier calls them. The cache keeps the declaration alive.
+    """
+    try:
+        importlib.import_module("torchvision")
+    except ModuleNotFoundError:
+        pass  # timm itself will say so
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
+        module = importlib.import_module("timm")
+        module.__dict__["_torchvision_operators"] = library
+        return module
+    return importlib.import_module("timm")
+
+
+def _module(model: Any) -> torch.nn.Module:
+    assert isinstance(model, torch.nn.Module)
+    return model
+
+
+def _require_known(name: str) -> None:
+    if timm().is_model(name):
+        return
+    near = difflib.get_close_matches(name, timm().list_models(), n=3)
+    hint = f" Did you mean {', '.join(near)}?" if near else ""
+    raise UserError(f"timm knows no architecture {name!r}.{hint} timm.list_models() lists them all.")
+
+
+def _download_errors() -> tuple[type[Exception], ...]:
+    """What a hub that cannot be reached raises: operating-system errors, and the HTTP client's own."""
+    errors: list[type[Exception]] = [OSError]
+    for module, name in (("httpx", "HTTPError"), ("requests", "RequestException")):
+        if module in sys.modules:
+            errors.append(getattr(sys.modules[module], name))
+    return tuple(errors)
+
+
+def _import(
+    model: torch.nn.Module, name: str, *, source: str, preprocessing: Preprocessing | None, class_names: Sequence[str] | None
+) -> Teacher:
+    notes: tuple[str, ...] = ()
+    if preprocessing is None:
+        preprocessing = timm_preprocessing(model)
+        notes = ("The preprocessing is the one timm states for this architecture.",)
+    shape = (preprocessing.channels, preprocessing.height, preprocessing.width)
+    return import_module(
+        model, name=name, input_shape=shape, preprocessing=preprocessing, class_names=class_names, source=source, notes=notes
+    )
+
+
+def _load(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], arch: str, classes: int) -> None:
+    expected = model.state_dict()
+    missing = [name for name in expected if name not in weights]
+    unexpected = [name for name in weights if name not in expected]
+    reshaped = [
+        f"{name} is {tuple(weights[name].shape)}, {arch} has {tuple(value.shape)}"
+        for name, value in expected.items()
+        if name in weights and weights[name].shape != value.shape
+    ]
+    for problem, names in (("other shapes", reshaped), ("missing tensors", missing), ("unexpected tensors", unexpected)):
+        if names:
+            shown = "; ".join(names[:3]) + (f"; and {len(names) - 3} more" if len(names) > 3 else "")
+            raise UserError(f"the checkpoint does not fit --arch {arch} --classes {classes}: {problem}: {shown}. Check both options.")
+    model.load_state_dict(dict(weights))

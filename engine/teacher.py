@@ -1,0 +1,153 @@
+"""load_teacher: what the user gave (a name or a file) becomes a Teacher.
+
+Knows the forms a spec can take and what is refused. Each framework's own knowledge is in `engine.importers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.types import Preprocessing, Teacher, UserError
+
+MAX_BYTES = 2 * 1000**3  # an ONNX graph is one protobuf message, which ends at 2 GB
+
+_PICKLES = (".pkl", ".pickle", ".joblib", ".dill", ".cloudpickle", ".pck")
+_REFUSED = {
+    **dict.fromkeys(_PICKLES, "a pickle runs code when it is opened. Save the model as .onnx, .keras, .safetensors or .pt2 instead"),
+    ".bin": "a .bin file does not say what it is, and may be a pickle. Save the weights as .safetensors",
+    ".ckpt": "a training checkpoint carries Python objects. Save only the weights, as .safetensors or .pth",
+    ".pb": "a TensorFlow graph cannot be read safely. Load it in Keras and use model.save('model.keras')",
+    ".tflite": "a TFLite file is already converted for a device. Give the Keras model it was made from",
+}
+_PIP = {
+    "torch": "torch",
+    "timm": "timm",
+    "onnxscript": "onnxscript",
+    "safetensors": "safetensors",
+    "keras": "tensorflow-cpu",
+    "tensorflow": "tensorflow-cpu",
+    "tf2onnx": "tf2onnx",
+    "h5py": "h5py",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+}
+FORMATS = ".onnx, .keras, .h5, .pt2, or .safetensors / .pth with --arch NAME --classes K"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the user stated beside the file."""
+
+    arch: str | None
+    classes: int | None
+    preprocessing: Preprocessing | None
+    class_names: Sequence[str] | None
+    max_bytes: int
+
+
+def load_teacher(
+    spec: str | Path,
+    *,
+    arch: str | None = None,
+    classes: int | None = None,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Teacher:
+    """Load a trained classifier from `timm:NAME`, `sample:NAME`, or a file (.onnx, .keras, .h5, .pt2, .safetensors, .pth).
+
+    `arch` and `classes` name the timm architecture of a bare checkpoint. `preprocessing` and `class_names` override what the
+    model says about itself. Nothing inside a file is executed. Raises UserError if the model is refused, with the reason.
+    """
+    request = _Request(arch, classes, preprocessing, class_names, max_bytes)
+    kind, _, name = str(spec).partition(":")
+    try:
+        if kind == "timm" and name:
+            from engine.importers.timm import import_pretrained
+
+            return import_pretrained(name, preprocessing=preprocessing, class_names=class_names)
+        if kind == "sample" and name:
+            return _load_sample(name, request)
+        return _load_file(Path(spec), request)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in _PIP:
+            raise
+        raise UserError(f"{spec} needs {package}, which is not installed. Run: pip install {_PIP[package]}") from error
+
+
+def _load_sample(name: str, request: _Request) -> Teacher:
+    from engine.samples import load_sample_teacher
+
+    teacher: Teacher = load_sample_teacher(name)
+    if request.preprocessing is not None:
+        teacher = replace(teacher, preprocessing=request.preprocessing)
+    if request.class_names is not None and len(request.class_names) == teacher.n_classes:
+        teacher = replace(teacher, class_names=tuple(request.class_names))
+    return teacher
+
+
+def _load_file(path: Path, request: _Request) -> Teacher:
+    suffix = path.suffix.lower()
+    if suffix in _REFUSED:
+        raise UserError(f"{path.name} is refused: {_REFUSED[suffix]}.")
+    if path.is_dir():
+        raise UserError(f"{path.name} is a folder; a teacher is one file. For a SavedModel, use model.save('model.keras') and give that.")
+    if suffix in (".safetensors", ".pth", ".pt"):
+        _check_size(path, request.max_bytes)
+        return _load_checkpoint(path, request)
+    loaders = {".pt2": _load_program, ".keras": _load_keras, ".h5": _load_keras, ".hdf5": _load_keras, ".onnx": _load_onnx}
+    if suffix not in loaders:
+        raise UserError(f"{str(path)!r} is not a teacher we can read. Give timm:NAME, sample:NAME, or a file: {FORMATS}.")
+    _check_size(path, request.max_bytes)
+    return loaders[suffix](path, request)
+
+
+def _check_size(path: Path, max_bytes: int) -> None:
+    if not path.is_file():
+        raise UserError(f"there is no file {str(path)!r}. Check the path.")
+    size = path.stat().st_size
+    if not 0 < size <= max_bytes:
+        raise UserError(f"{path.name} has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB and is not empty.")
+
+
+def _load_checkpoint(path: Path, request: _Request) -> Teacher:
+    from engine.importers.checkpoint import read_weights
+    from engine.importers.timm import import_weights
+
+    if request.arch is None:
+        raise UserError(
+            f"{path.name} holds weights without their architecture. Add --arch NAME --classes K, where NAME is a timm architecture; "
+            "for any other torch model, save it with torch.export.save to a .pt2 file."
+        )
+    return import_weights(
+        request.arch,
+        read_weights(path, max_bytes=request.max_bytes),
+        name=path.stem,
+        classes=request.classes,
+        preprocessing=request.preprocessing,
+        class_names=request.class_names,
+        source=f"{path.name} ({request.arch})",
+    )
+
+
+def _load_program(path: Path, request: _Request) -> Teacher:
+    from engine.importers.exported_program import import_program
+
+    return import_program(path, preprocessing=request.preprocessing, class_names=request.class_names, max_bytes=request.max_bytes)
+
+
+def _load_keras(path: Path, request: _Request) -> Teacher:
+    from engine.importers.keras import import_model
+    from engine.importers.keras_file import read_model
+
+    model = read_model(path, max_bytes=request.max_bytes)
+    return import_model(model, name=path.stem, preprocessing=request.preprocessing, class_names=request.class_names, source=path.name)
+
+
+def _load_onnx(path: Path, request: _Request) -> Teacher:
+    from engine.importers.onnx import import_graph
+
+    return import_graph(path, preprocessing=request.preprocessing, class_names=request.class_names, max_bytes=request.max_bytes)
