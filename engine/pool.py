@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from engine.types import Bools, Floats
+from engine.types import Bools, Floats, Ints
 
 FLOOR = 1e-8  # lower clip of every probability before a logarithm; rows are not renormalised
 
@@ -21,7 +21,7 @@ FLOOR = 1e-8  # lower clip of every probability before a logarithm; rows are not
 class PoolStatistics:
     """What the label-free rules need, computed once per family.
 
-    distortion (M,); confidence, neg_entropy, agrees (M, N); gram (M, K, K) = QᵀQ of the floored probabilities; spectrum_sum (M,) = sum of singular values.
+    distortion (M,); confidence, neg_entropy, predicted (class), agrees (with the teacher's class) (M, N); gram (M, K, K) = QᵀQ of the floored probabilities; spectrum_sum (M,) = sum of singular values.
     `calibration` leading rows form the calibration split; the whole pool serves if that split is empty.
     """
 
@@ -30,6 +30,7 @@ class PoolStatistics:
     distortion: Floats
     confidence: Floats
     neg_entropy: Floats
+    predicted: Ints
     agrees: Bools
     gram: Floats
     spectrum_sum: Floats
@@ -52,7 +53,7 @@ def pool_statistics(teacher: Floats, candidates: Floats, *, calibration: int | N
     teacher_class = np.argmax(teacher, axis=1)
     distortion, spectrum_sum = np.empty(n_candidates), np.empty(n_candidates)
     confidence, neg_entropy = np.empty((n_candidates, n_images)), np.empty((n_candidates, n_images))
-    agrees = np.empty((n_candidates, n_images), dtype=np.bool_)
+    predicted = np.empty((n_candidates, n_images), dtype=np.int32)
     gram = np.empty((n_candidates, n_classes, n_classes))
     rows, floored = np.arange(n_images), np.empty((n_images, n_classes))
     for m in range(n_candidates):
@@ -61,13 +62,13 @@ def pool_statistics(teacher: Floats, candidates: Floats, *, calibration: int | N
         log_q = np.log(floored)
         distortion[m] = (teacher_term - np.vdot(q_teacher, log_q)) / n_images
         neg_entropy[m] = np.einsum("ik,ik->i", floored, log_q)
-        predicted = np.argmax(probs, axis=1)
-        confidence[m] = probs[rows, predicted]
-        agrees[m] = predicted == teacher_class
+        predicted[m] = np.argmax(probs, axis=1)
+        confidence[m] = probs[rows, predicted[m]]
         gram[m] = floored.T @ floored
         spectrum_sum[m] = _singular_value_sum(floored, gram[m])
     split = n_images // 2 if calibration is None else calibration
-    return PoolStatistics(candidates, split, distortion, confidence, neg_entropy, agrees, gram, spectrum_sum)
+    agrees = predicted == teacher_class
+    return PoolStatistics(candidates, split, distortion, confidence, neg_entropy, predicted, agrees, gram, spectrum_sum)
 
 
 def _singular_value_sum(probs: Floats, gram: Floats) -> float:
