@@ -58,7 +58,7 @@ def build_teacher(model: onnx.ModelProto, description: Description, reference: R
         class_names=_class_names(description.class_names, verdict.n_classes),
         output=verdict.output,
         float_bytes=weight_bytes(model.graph),
-        notes=tuple(dict.fromkeys((*description.notes, verdict.note, *_batch_norm_note(model.graph)))),
+        notes=_notes(model.graph, description.notes, verdict.note),
     )
 
 
@@ -129,8 +129,13 @@ def _class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ...]
     return tuple(names)
 
 
-def _batch_norm_note(graph: onnx.GraphProto) -> tuple[str, ...]:
+def batch_norm_note(count: int) -> str:
+    """The sentence that says BatchNorm was left alone."""
+    layers = "One BatchNorm layer is" if count == 1 else f"{count} BatchNorm layers are"
+    return f"{layers} kept apart from the kernels, so the raw kernels are quantized."
+
+
+def _notes(graph: onnx.GraphProto, stated: tuple[str, ...], output_note: str) -> tuple[str, ...]:
     count = sum(node.op_type == "BatchNormalization" for node in graph.node)
-    if count:
-        return (f"{count} BatchNorm layers are kept apart from the kernels, so the raw kernels are quantized.",)
-    return ()
+    notes = [*stated, output_note, *([batch_norm_note(count)] if count else [])]
+    return tuple(dict.fromkeys(notes))  # a stored teacher states them already

@@ -111,11 +111,13 @@ def _export(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProto:
     # used through torch.nn.functional is then found too. Which of them are kernels is read off the graph afterwards.
     opened = {name: value for name, value in model.named_parameters() if value.ndim >= 2}
     names = list(opened)
+    wrapper = _Opened(model, names)
+    wrapper.training = False  # not .eval(), which the module of an exported program refuses
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
-                _Opened(model, names).eval(),
+                wrapper,
                 (images, list(opened.values())),
                 input_names=[INPUT, *names],
                 opset_version=OPSET,
