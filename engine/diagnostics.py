@@ -48,7 +48,7 @@ class CandidateHealth:
 
 def candidate_health(pool: PoolStatistics, sample: LabeledSample | None = None) -> CandidateHealth:
     """Measure each candidate's health on the pool, and its accuracy on S where there is one."""
-    n_candidates, n_images, n_classes = pool.candidates.shape
+    _, n_images, n_classes = pool.candidates.shape
     agreement = np.asarray(np.mean(pool.agrees, axis=1))
     if sample is not None and sample.n:
         hits, n = np.sum(pool.predicted[:, sample.rows] == sample.labels, axis=1), sample.n
