@@ -35,6 +35,7 @@ class ArraySource:
             raise UserError(
                 f"{where} holds {self._array.dtype} values; pixels must be uint8 or float. Convert it, e.g. with .astype('uint8')."
             )
+        self.dtype: np.dtype[Any] = np.dtype(np.uint8 if self._array.dtype == np.uint8 else np.float32)
         self._factor = 1.0 if self._array.dtype == np.uint8 else self._pixel_factor(where)
 
     def _pixel_factor(self, where: str) -> float:

@@ -52,6 +52,11 @@ class ImageSet:
     def names(self) -> tuple[str, ...]:
         return self.source.names
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What `read` returns: uint8, or float32 for arrays of floats."""
+        return self.source.dtype
+
     def __len__(self) -> int:
         return len(self.source.names)
 

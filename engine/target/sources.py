@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from engine.target.decode import IMAGE_SUFFIXES, UnreadableImageError, decode
@@ -34,6 +35,7 @@ class Source(Protocol):
     """Images by index. `read` returns uint8 or float32 (height, width, 3); `raw` the bytes that identify the image."""
 
     names: tuple[str, ...]
+    dtype: np.dtype[Any]
 
     def read(self, index: int) -> NDArray[Any]: ...
 
@@ -55,6 +57,8 @@ def check_names(names: Sequence[str], where: str, limits: Limits) -> None:
 
 class FolderSource:
     """Image files below a folder, in sorted order. Links to folders are not followed, so a cycle cannot trap us."""
+
+    dtype: np.dtype[Any] = np.dtype(np.uint8)
 
     def __init__(self, root: Path, limits: Limits) -> None:
         found = [Path(base, name).relative_to(root).as_posix() for base, _, names in os.walk(root) for name in names]
@@ -79,6 +83,8 @@ class FolderSource:
 
 class ZipSource:
     """Image entries of a zip, in sorted order, read in place: nothing is ever extracted, so nothing can escape."""
+
+    dtype: np.dtype[Any] = np.dtype(np.uint8)
 
     def __init__(self, path: Path, limits: Limits) -> None:
         try:

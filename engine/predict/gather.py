@@ -1,0 +1,168 @@
+"""predict: prepare the pool, run what is not in the store yet, and gather the result. The one entry point of this package."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from engine.family import check_family, costs
+from engine.predict.memory import available_memory, peak_memory_estimate
+from engine.predict.model import TEACHER, Job, Part, batch_size
+from engine.predict.pool import Pool, PoolOptions, prepare_pool
+from engine.predict.runner import ProgressReport, Watch, available_cores, run_models
+from engine.predict.store import make_folder, store_key
+from engine.quantize import QUANTIZER_VERSION
+from engine.target import ImageSet
+from engine.types import UNLABELED, Ints, Predictions, Progress, Recipe, Teacher, UserError
+
+_VERSION = "1"  # raise it when running a model changes a probability
+_BITS_FIRST = (8, 4, 6, 5, 3, 2, 7)  # ends and middle of the range before the rest: a cut-off run still spans it
+
+
+def running_order(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
+    """Return the recipes most informative first: per-channel, unclipped, all layers at every bit width, then the variations."""
+
+    def rank(recipe: Recipe) -> tuple[int, float, int]:
+        variations = (recipe.granularity == "tensor") + (recipe.percentile < 100) + recipe.float_ends
+        return variations, -recipe.percentile, _BITS_FIRST.index(recipe.bits)
+
+    return tuple(sorted(recipes, key=rank))
+
+
+def predict(
+    teacher: Teacher,
+    recipes: Sequence[Recipe],
+    images: ImageSet,
+    *,
+    store: Path,
+    labels: Ints | None = None,
+    workers: int | None = None,
+    on_progress: Callable[[ProgressReport], None] | None = None,
+    cancel: Callable[[], bool] | None = None,
+    time_budget: float | None = None,
+    skip_corrupt: bool = False,
+    test: tuple[ImageSet, Ints] | None = None,
+    options: PoolOptions | None = None,
+) -> Predictions:
+    """Run the teacher and every candidate over the images; resume from the store what an earlier run finished.
+
+    labels (N,) belong to the images in the order of the ImageSet, -1 = unlabeled; they are carried along into pool order
+    and never used here. `workers` processes of one thread each (default: all cores, as memory allows) do not change a byte
+    of the result. When `cancel` says True or `time_budget` seconds are over, what is finished is returned and the rest is
+    listed in `missing`. `test` adds a labeled test part for studies. `options` sets the pool's order (see `PoolOptions`).
+    Raises UserError if the input is at fault, or if it was stopped before the teacher and one candidate were done.
+    """
+    deadline = None if time_budget is None else time.monotonic() + time_budget
+    check_family(teacher, recipes)
+    stop = Watch(0, 0, cancel=cancel, deadline=deadline).stop
+    settings = replace(options or PoolOptions(), skip_corrupt=skip_corrupt)
+    sets = [images] if test is None else [images, test[0]]
+    pools = [prepare_pool(s, teacher.preprocessing, store, settings, on_progress=_reading(on_progress), cancel=stop) for s in sets]
+    job = _make_job(teacher, recipes, pools, store)
+    names = [TEACHER, *(recipe.slug for recipe in running_order(recipes))]
+    waiting = [name for name in names if any(job.stored(name, part) is None for part in job.parts)]
+    done = (len(names) - len(waiting)) * job.n_images
+    watch = Watch(len(names) * job.n_images, done, on_progress, cancel, deadline, f"running {len(recipes)} candidates")
+    run_models(job, waiting, workers or _default_workers(job, len(recipes)), watch)
+    return _gather(job, recipes, pools, [labels if labels is not None else images.labels, None if test is None else test[1]])
+
+
+def _reading(on_progress: Callable[[ProgressReport], None] | None) -> Progress | None:
+    if on_progress is None:
+        return None
+    report, started = on_progress, time.monotonic()
+
+    def read(done: int, total: int) -> None:
+        rate = done / max(time.monotonic() - started, 1e-9)
+        report(ProgressReport(done, total, rate, (total - done) / rate, "reading images"))
+
+    return read
+
+
+def _make_job(teacher: Teacher, recipes: Sequence[Recipe], pools: Sequence[Pool], store: Path) -> Job:
+    """Give every part a folder whose name depends on all that could change a result."""
+    parts = []
+    for pool in pools:
+        key = {
+            "teacher": teacher.fingerprint,
+            "pool": pool.key,
+            "quantizer": QUANTIZER_VERSION,
+            "runner": _VERSION,
+            "onnxruntime": ort.__version__,
+            "batch": batch_size(teacher.preprocessing),
+        }
+        parts.append(Part(pool.path, make_folder(store / "predictions" / store_key(key)), pool.n_images))
+    return Job(teacher, tuple(parts), tuple(sorted({recipe.percentile for recipe in recipes})))
+
+
+def _default_workers(job: Job, n_candidates: int) -> int:
+    """Return one worker a core, or as many as the free memory holds."""
+    alone, two = (peak_memory_estimate(job.teacher, job.n_images, n_candidates, n) for n in (1, 2))
+    free = available_memory()
+    fitting = available_cores() if free is None else int((free - alone) // (two - alone)) + 1
+    return max(1, min(available_cores(), fitting))
+
+
+@dataclass(frozen=True, eq=False)
+class _Probabilities:
+    teacher: NDArray[np.float32]
+    candidates: NDArray[np.float32]
+
+
+def _gather(job: Job, recipes: Sequence[Recipe], pools: Sequence[Pool], labels: Sequence[Ints | None]) -> Predictions:
+    """Collect finished results in family order; what is not finished on every part is missing."""
+    from engine.predictions import make_predictions
+
+    finished = [r for r in recipes if all(part.result(r.slug).exists() and job.stored(r.slug, part) is not None for part in job.parts)]
+    if not finished or any(job.stored(TEACHER, part) is None for part in job.parts):
+        raise UserError("stopped before the teacher and one candidate were done. What was finished is kept: run again with more time.")
+    arrays = [_load(job, part, finished) for part in job.parts]
+    optional: dict[str, Any] = {}
+    if len(arrays) == 2:
+        test_labels = labels_in_pool_order(labels[1], pools[1], job.teacher.n_classes)
+        optional = {"teacher_test": arrays[1].teacher, "candidates_test": arrays[1].candidates, "labels_test": test_labels}
+    return make_predictions(
+        arrays[0].teacher,
+        arrays[0].candidates,
+        labels=labels_in_pool_order(labels[0], pools[0], job.teacher.n_classes),
+        names=[recipe.slug for recipe in finished],
+        cost=costs(job.teacher, finished),
+        class_names=job.teacher.class_names,
+        files=pools[0].files,
+        missing=[recipe.slug for recipe in recipes if recipe not in finished],
+        **optional,
+    )
+
+
+def _load(job: Job, part: Part, finished: Sequence[Recipe]) -> _Probabilities:
+    candidates = np.empty((len(finished), part.n_images, job.teacher.n_classes), np.float32)
+    for target, recipe in zip(candidates, finished, strict=True):
+        target[...] = job.stored(recipe.slug, part)
+    teacher = job.stored(TEACHER, part)
+    assert teacher is not None
+    return _Probabilities(teacher, candidates)
+
+
+def labels_in_pool_order(labels: Ints | None, pool: Pool, n_classes: int) -> Ints:
+    """Return (N,) int64 labels of the pool's rows, from labels in the order of the ImageSet; -1 where unknown.
+
+    Raises UserError if there are not as many labels as images, or one is no class.
+    """
+    if labels is None:
+        return np.full(pool.n_images, UNLABELED, np.int64)
+    array = np.asarray(labels, np.int64)
+    if array.shape != (pool.n_source,):
+        raise UserError(f"there are {pool.n_source} images and labels of shape {array.shape}. Give one label per image, -1 if unknown.")
+    if array.size and not (array.min() >= UNLABELED and array.max() < n_classes):
+        raise UserError(
+            f"labels run from {array.min()} to {array.max()}; this teacher knows classes 0 to {n_classes - 1}, and -1 for unknown."
+        )
+    ordered: Ints = array[pool.order]
+    return ordered

@@ -1,0 +1,167 @@
+"""One model over the pool: build its onnxruntime session with swapped weights, run fixed batches, return probabilities.
+
+Knows sessions and batches. One thread and fixed batch borders make the bytes the same whoever runs it, and however often.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from engine.family import candidate_weights, parse_slug
+from engine.predict.store import read_array, write_array
+from engine.quantize import Percentiles
+from engine.target import normalise
+from engine.types import Preprocessing, Teacher, UserError
+
+TEACHER = "teacher"  # the teacher's name in the store, beside candidate slugs
+
+_BATCH_PIXELS = 32 * 224 * 224
+
+
+class NonFiniteError(Exception):
+    """A model's outputs contain nan or infinity; its name and the first pool row are in the message."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A set of prepared images (the pool, or a study's test set) and the folder its results go to."""
+
+    pixels: Path
+    folder: Path
+    n_images: int
+
+    def result(self, name: str) -> Path:
+        """Return where the probabilities of a model are stored."""
+        return self.folder / f"{name}.npy"
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Everything a process needs to judge any member of a family, and where to leave the results."""
+
+    teacher: Teacher
+    parts: tuple[Part, ...]
+    levels: tuple[float, ...]  # clip percentiles that occur in the family
+
+    @property
+    def n_images(self) -> int:
+        return sum(part.n_images for part in self.parts)
+
+    def stored(self, name: str, part: Part) -> NDArray[np.float32] | None:
+        """Return a model's finished probabilities (N, K) on a part, or None if they have to be computed."""
+        return read_array(part.result(name), (part.n_images, self.teacher.n_classes))
+
+
+def batch_size(preprocessing: Preprocessing) -> int:
+    """Return how many images run at once: a power of two, 32 at 224 x 224, so that a batch's activations stay small."""
+    wanted = _BATCH_PIXELS / (preprocessing.height * preprocessing.width)
+    return 1 << min(8, max(0, round(math.log2(wanted))))
+
+
+class Session:
+    """A one-thread onnxruntime session of the graph with the named initializers replaced; the graph itself is untouched.
+
+    Full optimisation folds BatchNorm into each candidate's own dequantized kernels at load.
+    """
+
+    def __init__(self, graph: bytes, weights: Mapping[str, NDArray[np.float32]]) -> None:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        # onnxruntime borrows these arrays' memory: they must live as long as the session
+        self._swapped = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()}
+        for name, value in self._swapped.items():
+            options.add_initializer(name, value)
+        self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._input = self._session.get_inputs()[0].name
+
+    def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
+        """Return the model's raw outputs for a batch of normalised images."""
+        result: NDArray[Any] = self._session.run(None, {self._input: images})[0]
+        return result
+
+
+def probabilities(outputs: NDArray[Any], kind: str) -> NDArray[np.float32]:
+    """Return float32 probabilities (batch, K): a stable softmax in float64 of logits, or the outputs as they are."""
+    if kind == "probabilities":
+        return outputs.astype(np.float32, copy=False)
+    shifted = outputs.astype(np.float64)
+    shifted -= shifted.max(axis=1, keepdims=True)
+    np.exp(shifted, out=shifted)
+    shifted /= shifted.sum(axis=1, keepdims=True)
+    return shifted.astype(np.float32)
+
+
+class Judge:
+    """Runs members of one family, sharing what they have in common: the clip thresholds of the teacher's kernels."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._percentiles = Percentiles(job.teacher.weights, job.levels)
+
+    def session(self, name: str) -> Session:
+        """Build the session of the teacher or of a candidate, by name."""
+        weights = {} if name == TEACHER else candidate_weights(self.job.teacher, parse_slug(name), self._percentiles)
+        return Session(self.job.teacher.graph, weights)
+
+    def judge(self, name: str, stop: Callable[[], bool], on_batch: Callable[[int], None]) -> bool:
+        """Run one model on every part that has no result yet and store the results; say False if told to stop before the end.
+
+        `on_batch` gets the number of images after each batch. Raises NonFiniteError if the model yields nan or infinity,
+        UserError if its output is not (batch, K).
+        """
+        session = self.session(name)
+        for part in self.job.parts:
+            if self.job.stored(name, part) is None:
+                result = self._run(session, name, part, stop, on_batch)
+                if result is None:
+                    return False
+                write_array(part.result(name), result)
+        return True
+
+    def rehearse(self) -> float:
+        """Return about how many seconds one model takes, from building the teacher's session and running its first batch."""
+        part, p = self.job.parts[0], self.job.teacher.preprocessing
+        started = time.perf_counter()
+        session = self.session(TEACHER)
+        built = time.perf_counter()
+        first: NDArray[Any] = np.load(part.pixels, mmap_mode="r", allow_pickle=False)[: batch_size(p)]
+        session.outputs(normalise(first, p))
+        return built - started + (time.perf_counter() - built) * self.job.n_images / len(first)
+
+    def _run(
+        self, session: Session, name: str, part: Part, stop: Callable[[], bool], on_batch: Callable[[int], None]
+    ) -> NDArray[np.float32] | None:
+        teacher = self.job.teacher
+        pixels: NDArray[Any] = np.load(part.pixels, mmap_mode="r", allow_pickle=False)
+        result = np.empty((part.n_images, teacher.n_classes), np.float32)
+        step = batch_size(teacher.preprocessing)
+        for start in range(0, part.n_images, step):
+            if stop():
+                return None
+            batch = normalise(pixels[start : start + step], teacher.preprocessing)
+            outputs = session.outputs(batch)
+            self._check(outputs, len(batch), name, start)
+            result[start : start + step] = probabilities(outputs, teacher.output)
+            on_batch(len(batch))
+        return result
+
+    def _check(self, outputs: NDArray[Any], n: int, name: str, start: int) -> None:
+        if outputs.shape != (n, self.job.teacher.n_classes):
+            raise UserError(
+                f"{name} returns shape {outputs.shape} for {n} images; one row of {self.job.teacher.n_classes} classes each is needed. "
+                "Give the class names that belong to this model."
+            )
+        finite = np.isfinite(outputs).all(axis=1)
+        if not finite.all():
+            raise NonFiniteError(f"{name} returns nan or infinity on image {start + int(np.argmin(finite))} of the pool")
