@@ -1,0 +1,167 @@
+"""The samples that ship with the project: teachers, a real target, and the predictions of their families.
+
+Knows where they are and how they were split. How they were made is in `sample_models`; loading is left to the public path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.types import Ints, Predictions, Preprocessing, Teacher, UserError
+
+FOLDER = Path(__file__).resolve().parent.parent / "sample_models"
+POOL_SIZE = 600  # of the 1,797 handwritten digits; the other 1,197 are the held-out test part
+SPLIT_SEED = 20
+SIDE = 32
+DIGIT_CLASSES = tuple("0123456789")
+# Mean and deviation are round numbers near those of the printed digits; the teachers were trained with them.
+DIGIT_PREPROCESSING = Preprocessing(SIDE, SIDE, channels=1, mean=(0.2,), std=(0.3,))
+DIGIT_PREPROCESSING_KERAS = Preprocessing(SIDE, SIDE, channels=1, layout="NHWC", mean=(0.2,), std=(0.3,))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample family. `teacher` is None where only predictions ship; `arch` names the timm architecture of bare weights."""
+
+    name: str
+    title: str
+    description: str
+    target: Literal["digits", "photo"]
+    teacher: str | None
+    arch: str | None = None
+
+    @property
+    def predictions(self) -> str:
+        """File name of the family's predictions."""
+        return f"{self.name}.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class SampleTarget:
+    """Handwritten digits: images uint8 (n, 32, 32), bright on dark, labels int64 (n,); pool and test do not overlap."""
+
+    pool_images: NDArray[np.uint8]
+    pool_labels: Ints
+    test_images: NDArray[np.uint8]
+    test_labels: Ints
+    class_names: tuple[str, ...] = DIGIT_CLASSES
+
+
+SAMPLES: dict[str, Sample] = {
+    sample.name: sample
+    for sample in (
+        Sample(
+            "digits-resnet",
+            "Digits: ResNet (PyTorch)",
+            "A BatchNorm ResNet that learned printed digits and now meets handwritten ones. Its low-bit candidates are sure and wrong.",
+            "digits",
+            "digits-resnet.pt2",
+        ),
+        Sample(
+            "digits-mobilenet",
+            "Digits: MobileNet (Keras)",
+            "A depthwise network of the MobileNet kind on the same shift, printed to handwritten.",
+            "digits",
+            "digits-mobilenet.keras",
+        ),
+        Sample(
+            "digits-vit",
+            "Digits: Vision Transformer (ONNX)",
+            "A small transformer distilled from the ResNet with softened targets, on the same shift.",
+            "digits",
+            "digits-vit.onnx",
+        ),
+        Sample(
+            "digits-convnext",
+            "Digits: ConvNeXt (weights of a timm architecture)",
+            "A small ConvNeXt on the same shift, stored as bare weights beside the name of their timm architecture.",
+            "digits",
+            "digits-convnext.safetensors",
+            arch="test_convnext",
+        ),
+        Sample(
+            "pacs-sketch",
+            "Photographs to sketches: EfficientNet-Lite0",
+            "ImageNet weights fine-tuned on photographs of seven kinds of object, met by sketches of them. Predictions only.",
+            "photo",
+            None,
+        ),
+        Sample(
+            "pacs-cartoon",
+            "Photographs to cartoons: EfficientNet-Lite0",
+            "The same teacher, met by cartoons. Predictions only.",
+            "photo",
+            None,
+        ),
+    )
+}
+
+
+def sample_names(*, with_teacher: bool = False) -> tuple[str, ...]:
+    """Return the names of all samples, or of those whose teacher ships too."""
+    return tuple(name for name, sample in SAMPLES.items() if sample.teacher or not with_teacher)
+
+
+def load_sample_teacher(name: str) -> Teacher:
+    """Load a sample's teacher through `load_teacher`, with the preprocessing it was trained with.
+
+    Raises UserError for an unknown name, or for a sample that ships predictions only.
+    """
+    sample = _sample(name)
+    if sample.teacher is None:
+        teachers = ", ".join(sample_names(with_teacher=True))
+        raise UserError(f"sample {name!r} ships predictions only, no teacher. Open its predictions, or use one of: {teachers}.")
+    from engine.teacher import load_teacher
+
+    preprocessing = DIGIT_PREPROCESSING_KERAS if sample.teacher.endswith(".keras") else DIGIT_PREPROCESSING
+    return load_teacher(
+        _existing(sample.teacher),
+        arch=sample.arch,
+        classes=len(DIGIT_CLASSES) if sample.arch else None,
+        preprocessing=preprocessing,
+        class_names=DIGIT_CLASSES,
+    )
+
+
+def load_sample_predictions(name: str) -> Predictions:
+    """Load the ready-made predictions of a sample's 72 candidates: pool with all labels, and the test part.
+
+    Raises UserError for an unknown name.
+    """
+    from engine.predictions import load_predictions
+
+    return load_predictions(_existing(_sample(name).predictions))
+
+
+def sample_target() -> SampleTarget:
+    """Return the target of the digit samples: scikit-learn's 1,797 handwritten digits, enlarged from 8x8 to 32x32.
+
+    The order is shuffled once with a fixed seed: the first 600 are the pool, the rest the test part.
+    """
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    order = np.random.Generator(np.random.PCG64(SPLIT_SEED)).permutation(len(digits.target))
+    grey = np.round(digits.images[order] * (255 / 16)).astype(np.uint8)  # scikit-learn counts ink from 0 to 16
+    images = np.stack([np.asarray(Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BICUBIC)) for image in grey])
+    labels = digits.target[order].astype(np.int64)
+    return SampleTarget(images[:POOL_SIZE], labels[:POOL_SIZE], images[POOL_SIZE:], labels[POOL_SIZE:])
+
+
+def _sample(name: str) -> Sample:
+    if name not in SAMPLES:
+        raise UserError(f"there is no sample {name!r}. Use one of: {', '.join(SAMPLES)}.")
+    return SAMPLES[name]
+
+
+def _existing(file: str) -> Path:
+    path = FOLDER / file
+    if not path.is_file():
+        raise UserError(f"the sample file {file} is missing from sample_models. Restore it, or run: python -m sample_models.train")
+    return path

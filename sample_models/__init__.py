@@ -1,0 +1,1 @@
+"""Small real teachers, their training scripts, and the predictions of their families."""

@@ -1,0 +1,74 @@
+"""Runs the 72 candidates of each digit teacher over the handwritten target and writes the shipped predictions.
+
+`python -m sample_models.families [NAME ...]`. Uses the project's own path from teacher to predictions, nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from engine.family import standard_family
+from engine.predict import ProgressReport, default_store, predict
+from engine.predictions import save_predictions
+from engine.samples import FOLDER, SAMPLES, SampleTarget, load_sample_teacher, sample_names, sample_target
+from engine.target import open_images
+from engine.types import Floats, Predictions, Teacher
+
+
+def predict_digits(
+    teacher: Teacher, target: SampleTarget, store: Path, on_progress: Callable[[ProgressReport], None] | None = None
+) -> Predictions:
+    """Run the whole family on the target's pool and test part; what the store already holds is not run again."""
+    with tempfile.TemporaryDirectory() as folder:
+        pool_file, test_file = Path(folder) / "pool.npy", Path(folder) / "test.npy"
+        np.save(pool_file, target.pool_images)
+        np.save(test_file, target.test_images)
+        return predict(
+            teacher,
+            standard_family(),
+            open_images(pool_file),
+            labels=target.pool_labels,
+            test=(open_images(test_file), target.test_labels),
+            store=store,
+            on_progress=on_progress,
+        )
+
+
+def ship(predictions: Predictions, path: Path, *, files: bool = False) -> None:
+    """Write predictions small: half precision (a test proves that no pick changes), compressed."""
+
+    def half(probs: Floats | None) -> Floats | None:
+        return None if probs is None else np.asarray(probs, dtype=np.float16)
+
+    small = replace(
+        predictions,
+        teacher=np.asarray(predictions.teacher, dtype=np.float16),
+        candidates=np.asarray(predictions.candidates, dtype=np.float16),
+        teacher_test=half(predictions.teacher_test),
+        candidates_test=half(predictions.candidates_test),
+        files=predictions.files if files else None,
+    )
+    save_predictions(small, path, compressed=True)
+
+
+def main() -> None:
+    """Write the predictions of the named families, or of all that ship a teacher."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="digit samples; all by default")
+    parser.add_argument("--store", type=Path, default=default_store(), help="folder for resumable work")
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    options = parser.parse_args()
+    for name in options.names or sample_names(with_teacher=True):
+        path = options.out / SAMPLES[name].predictions
+        ship(predict_digits(load_sample_teacher(name), sample_target(), options.store), path)
+        print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
