@@ -6,6 +6,7 @@ Knows logarithms, Gram matrices and optimal transport, the expensive parts. Know
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -42,7 +43,10 @@ class PoolStatistics:
     @cached_property
     def transport(self) -> Floats:
         """(M,) optimal transport costs; by far the slowest statistic, hence computed only when asked for."""
-        return np.array([_transport_cost(np.asarray(probs, dtype=np.float64)) for probs in self.candidates])
+        _optimal_transport()  # import once, before the threads
+        # The solver releases the interpreter lock, so candidates are solved side by side.
+        with ThreadPoolExecutor(os.cpu_count()) as workers:
+            return np.fromiter(workers.map(_transport_cost, self.candidates), dtype=np.float64, count=len(self.candidates))
 
 
 def pool_statistics(teacher: Floats, candidates: Floats, *, calibration: int | None = None, floor: float = FLOOR) -> PoolStatistics:
@@ -93,6 +97,7 @@ def _optimal_transport() -> ModuleType:
 
 def _transport_cost(probs: Floats) -> float:
     ot = _optimal_transport()
+    probs = np.asarray(probs, dtype=np.float64)
     n_images, n_classes = probs.shape
     rows, classes = np.full(n_images, 1 / n_images), np.full(n_classes, 1 / n_classes)
     cost, log = ot.emd2(rows, classes, np.ascontiguousarray(1.0 - probs), numItermax=10_000_000, log=True)
