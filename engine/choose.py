@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from engine.advice import warnings_for
 from engine.anchors import ANCHORS, anchor_scores
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE, estimate, precision_order
+from engine.family import admissible
 from engine.pool import FLOOR, PoolStatistics, pool_statistics
 from engine.selectors import SUPERVISED, runner_up_of, sample_evidence, select
 from engine.types import Bools, Choice, Estimate, LabeledSample, Predictions, UserError
@@ -37,11 +36,11 @@ def admissible_under(predictions: Predictions, budget: float | None) -> Bools | 
         )
     if not budget > 0:
         raise UserError(f"the memory budget is {budget:g}; it must be a positive share of the float teacher, e.g. 0.22.")
-    mask = predictions.cost <= budget + 1e-12
+    mask = admissible(predictions.cost, budget)
     if not mask.any():
         cheapest = float(predictions.cost.min())
         raise UserError(f"no candidate fits a budget of {budget:.3g}; the cheapest needs {cheapest:.3g} of float memory. Raise the budget.")
-    return np.asarray(mask)
+    return mask
 
 
 def choose(
