@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from engine.importers.kernels import GraphView
+from engine.importers.runtime import open_session, run
 from engine.types import Floats, Preprocessing, UserError
 
 Reference = Callable[[NDArray[np.float32]], Floats]  # preprocessed images in, the source framework's raw outputs (n, K) out
@@ -25,15 +25,6 @@ MAX_PROBABILITY_DIFFERENCE = 1e-4
 MAX_RELATIVE_DIFFERENCE = 1e-2
 BATCHES = (2, 3)  # two sizes, neither one: a batch size of one hides a batch that was fixed
 _PASSING = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze")
-# onnxruntime raises these for a graph it cannot run; it has no common base class of its own.
-_FAILURES: tuple[type[Exception], ...] = (
-    ort.capi.onnxruntime_pybind11_state.Fail,
-    ort.capi.onnxruntime_pybind11_state.InvalidArgument,
-    ort.capi.onnxruntime_pybind11_state.InvalidGraph,
-    ort.capi.onnxruntime_pybind11_state.InvalidProtobuf,
-    ort.capi.onnxruntime_pybind11_state.NotImplemented,
-    ort.capi.onnxruntime_pybind11_state.RuntimeException,
-)
 
 
 @dataclass(frozen=True)
@@ -53,29 +44,6 @@ def random_images(n: int, preprocessing: Preprocessing, seed: int) -> NDArray[np
     if preprocessing.layout == "NCHW":
         images = images.transpose(0, 3, 1, 2)
     return np.ascontiguousarray(images, np.float32)
-
-
-def open_session(graph: bytes) -> Any:
-    """An onnxruntime session on `graph`, or UserError with the runtime's reason."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    try:
-        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    except _FAILURES as error:
-        raise UserError(f"onnxruntime cannot run the model: {_first_line(error)}. Export it with standard ONNX operators.") from error
-
-
-def run(session: Any, images: NDArray[np.float32]) -> Floats:
-    """The graph's output for a batch, or UserError with the operator that failed."""
-    try:
-        outputs: Floats = np.asarray(session.run(None, {session.get_inputs()[0].name: images})[0])
-    except _FAILURES as error:
-        raise UserError(
-            f"the model fails on {len(images)} images of shape {images.shape[1:]}: {_first_line(error)}. "
-            "Export it with a dynamic batch size, and check the input size."
-        ) from error
-    return outputs
 
 
 def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Reference | None) -> Verdict:
@@ -99,11 +67,6 @@ def softmax(logits: Floats) -> Floats:
     shifted = np.exp(np.asarray(logits, np.float64) - logits.max(axis=-1, keepdims=True))
     result: Floats = shifted / shifted.sum(axis=-1, keepdims=True)
     return result
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300].rstrip(". ") if lines else type(error).__name__
 
 
 def _require_class_scores(outputs: Floats, n: int) -> None:

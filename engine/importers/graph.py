@@ -19,7 +19,7 @@ from onnx import numpy_helper
 
 from engine.importers.agreement import Reference, examine
 from engine.importers.kernels import find_kernels
-from engine.importers.normal_form import input_shape, normalize, weight_bytes
+from engine.importers.normal_form import EFFECTIVE, input_shape, normalize, weight_bytes
 from engine.types import Kernel, Preprocessing, Teacher, UserError
 
 PREFIX = "anchorpoint."
@@ -136,6 +136,9 @@ def batch_norm_note(count: int) -> str:
 
 
 def _notes(graph: onnx.GraphProto, stated: tuple[str, ...], output_note: str) -> tuple[str, ...]:
-    count = sum(node.op_type == "BatchNormalization" for node in graph.node)
-    notes = [*stated, output_note, *([batch_norm_note(count)] if count else [])]
+    notes = [*stated, output_note]
+    if count := sum(node.op_type == "BatchNormalization" for node in graph.node):
+        notes.append(batch_norm_note(count))
+    if any(EFFECTIVE in tensor.name for tensor in graph.initializer):
+        notes.append(f"Kernels named *{EFFECTIVE} are computed by the model from other weights; their final values are quantized.")
     return tuple(dict.fromkeys(notes))  # a stored teacher states them already

@@ -5,17 +5,21 @@ Knows ONNX. Knows nothing of frameworks, preprocessing or what the model predict
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import onnx
-import onnxruntime as ort
 from onnx import inliner, numpy_helper, version_converter
 
 from engine.importers.kernels import GraphView, kernel_at, weight_slots
+from engine.importers.runtime import open_session
 from engine.types import UserError
 
 # The first opset with 4-bit integers, which the exporter needs; torch also writes it.
 OPSET = 21
 IR_VERSION = 10
 BATCH = "batch"
+EFFECTIVE = ".effective"  # ends the name of a weight that the model computes from others
 _QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
 
 
@@ -126,20 +130,39 @@ def _materialize_weights(model: onnx.ModelProto) -> None:
     tensor; that tensor is what a deployed model multiplies with, hence what is quantized.
     """
     view = GraphView(model.graph)
-    values = list(dict.fromkeys(slot.value for slot in weight_slots(view) if kernel_at(view, slot) is None))
-    values = [value for value in values if value not in view.initializers]
+    slots = [slot for slot in weight_slots(view) if slot.value not in view.initializers and kernel_at(view, slot) is None]
+    values = list(dict.fromkeys(slot.value for slot in slots))
     if not values:
         return
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
+    names: dict[str, str] = {}
+    for value, array in zip(values, _evaluate(model, values), strict=True):
+        base = f"{_main_weight(view, value)}{EFFECTIVE}"
+        taken = len([name for name in names.values() if name.startswith(base)])
+        names[value] = f"{base}{taken + 1}" if taken else base
+        model.graph.initializer.append(numpy_helper.from_array(array, names[value]))
+    for slot in slots:
+        slot.node.input[slot.index] = names[slot.value]
+
+
+def _evaluate(model: onnx.ModelProto, values: list[str]) -> list[Any]:
+    """The given values of the graph, which must depend on stored tensors only."""
+    probe = _copy(model)
     del probe.graph.output[:], probe.graph.input[:]
     probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(value) for value in values)
     _drop_unused(probe.graph)
-    session = ort.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
-    for value, array in zip(values, session.run(None, {}), strict=True):
-        node = view.producers[value]
-        node.output[list(node.output).index(value)] = f"{value}:computed"
-        model.graph.initializer.append(numpy_helper.from_array(array, value))
+    return list(open_session(probe.SerializeToString()).run(None, {}))
+
+
+def _main_weight(view: GraphView, value: str) -> str:
+    """The largest stored tensor that `value` is computed from: its name is the one a user knows."""
+    pending, stored = [value], []
+    while pending:
+        name = pending.pop()
+        if name in view.initializers:
+            stored.append(name)
+        elif name in view.producers:
+            pending.extend(view.producers[name].input)
+    return max(stored, key=lambda name: math.prod(view.initializers[name].dims), default=value)
 
 
 def _used_by(node: onnx.NodeProto) -> set[str]:

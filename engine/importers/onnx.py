@@ -15,9 +15,10 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from engine.importers.agreement import Reference, open_session, run
+from engine.importers.agreement import Reference
 from engine.importers.graph import PREFIX, Description, build_teacher, model_facts, plain_preprocessing
 from engine.importers.normal_form import input_shape, normalize
+from engine.importers.runtime import open_session, run
 from engine.types import Floats, Preprocessing, Teacher, UserError
 
 MAX_BYTES = 2 * 1000**3  # one protobuf message ends there

@@ -5,12 +5,16 @@ Knows timm. Checkpoint files are read by `engine.importers.checkpoint`; the grap
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import importlib
 import math
+import socket
 import sys
-from collections.abc import Mapping, Sequence
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Literal
 
@@ -34,7 +38,8 @@ def import_pretrained(name: str, *, preprocessing: Preprocessing | None = None, 
             f"timm has no pretrained weights for {name!r}. Choose a name from timm.list_pretrained(), or give a local checkpoint with --arch {name} --classes K."
         )
     try:
-        model = timm().create_model(name, pretrained=True)
+        with _cache_only_unless_reachable():
+            model = timm().create_model(name, pretrained=True)
     except _download_errors() as error:
         raise UserError(
             f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}). Check the connection, "
@@ -132,6 +137,29 @@ def _require_known(name: str) -> None:
     near = difflib.get_close_matches(name, timm().list_models(), n=3)
     hint = f" Did you mean {', '.join(near)}?" if near else ""
     raise UserError(f"timm knows no architecture {name!r}.{hint} timm.list_models() lists them all.")
+
+
+@contextlib.contextmanager
+def _cache_only_unless_reachable() -> Iterator[None]:
+    """Look only at downloaded files when the hub does not answer: its client would otherwise retry for most of a minute."""
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = before or not _answers(constants.ENDPOINT)
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _answers(url: str) -> bool:
+    if urllib.request.getproxies():
+        return True  # only the client knows how to go through the proxy
+    address = urllib.parse.urlsplit(url)
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 def _download_errors() -> tuple[type[Exception], ...]:
