@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 
@@ -78,17 +79,26 @@ class Session:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # onnxruntime borrows these arrays' memory: they must live as long as the session
-        self._swapped = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()}
-        for name, value in self._swapped.items():
-            options.add_initializer(name, value)
-        self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        # SessionOptions.add_initializer would not do: onnxruntime folds BatchNorm into the kernels stored in the graph,
+        # the teacher's, before it looks at added ones, and most of a candidate would silently be the teacher.
+        self._session = ort.InferenceSession(_swapped(graph, weights), options, providers=["CPUExecutionProvider"])
         self._input = self._session.get_inputs()[0].name
 
     def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
         """Return the model's raw outputs for a batch of normalised images."""
         result: NDArray[Any] = self._session.run(None, {self._input: images})[0]
         return result
+
+
+def _swapped(graph: bytes, weights: Mapping[str, NDArray[np.float32]]) -> bytes:
+    if not weights:
+        return graph
+    model = onnx.ModelProto.FromString(graph)
+    for tensor in model.graph.initializer:
+        if tensor.name in weights:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(weights[tensor.name], tensor.name))
+    content: bytes = model.SerializeToString()
+    return content
 
 
 def probabilities(outputs: NDArray[Any], kind: str) -> NDArray[np.float32]:
