@@ -1,0 +1,46 @@
+"""Anchorpoint's window: the pages, and a sidebar that says how far this visitor has come."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.ui.record import Step
+from pages.ui.state import Session, current_session, reset_session
+from pages.ui.views import PAGES
+from pages.ui.words import counted
+
+STEPS = {"teacher": Step.TEACHER, "candidates": Step.CANDIDATES, "target": Step.RUN, "choose": Step.CHOICE, "export": Step.EXPORT}
+
+
+def page(session: Session, name: str) -> st.Page:
+    """One entry of the navigation, ticked when its step is done."""
+    title, icon = PAGES[name]
+    is_done = name in STEPS and session.done(STEPS[name])
+    return st.Page(f"pages/{name}.py", title=title, icon=":material/check_circle:" if is_done else icon, default=name == "teacher")
+
+
+def sidebar(session: Session) -> None:
+    """What was loaded, how many labels there are, what was chosen; and the way back to the start."""
+    record = session.record
+    with st.sidebar:
+        if not record.origin:
+            st.caption("Start with a sample or your own model on the Teacher page.")
+            return
+        with st.container(border=True):
+            st.caption("Teacher")
+            st.text(record.title)
+            st.caption("Labels")
+            st.text(counted(len(record.rows), "label"))
+            st.caption("Chosen")
+            st.text(record.chosen or "nothing yet")
+        if st.button("Start over", icon=":material/restart_alt:", type="tertiary", help="Forget the teacher, the labels and every result."):
+            reset_session()
+            st.rerun()
+
+
+st.set_page_config(page_title="Anchorpoint", page_icon=":material/anchor:", layout="wide")
+session = current_session()
+pages = [page(session, name) for name in PAGES]
+current = st.navigation({"From teacher to file": pages[:6], "Evidence": pages[6:]})
+sidebar(session)
+current.run()

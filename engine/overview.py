@@ -1,0 +1,237 @@
+"""The tables behind the pages: what every rule says, all candidates with their numbers, and the dial between teacher and labels.
+
+Pure functions from predictions and choices to tables. Knows no widget and no file; formulas stay in the rules' own modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from engine.choose import METHODS, choose
+from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
+from engine.family import parse_slug
+from engine.pool import FLOOR, PoolStatistics
+from engine.sampling import corrupt_labels
+from engine.selectors import SUPERVISED
+from engine.types import Bools, Choice, Floats, LabeledSample, Predictions, UserError
+
+CONTROLS = ("teacher-component", "permutation-control")  # they explain the other rules; nobody deploys their pick
+_GROUPS = ("Recommended", "Anchored", "Direct validation", "Label-free", "Control")
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Every rule's choice on the same evidence, the one we recommend, and the tables that explain it."""
+
+    recommended: Choice
+    choices: Mapping[str, Choice]
+    rules: pd.DataFrame
+    candidates: pd.DataFrame
+    teacher_loss: float | None  # mean -log q_f(y) on S; None without labels
+
+    @property
+    def n_labels(self) -> int:
+        return self.recommended.n_labels
+
+
+def recommended_method(n_labels: int) -> str:
+    """Name the rule whose pick is recommended: `auto` where it exists, else CE-combo with labels and distortion without."""
+    if "auto" in METHODS:
+        return "auto"
+    return "ce-combo" if n_labels else "distortion"
+
+
+def decide(predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None, admissible: Bools | None = None) -> Decision:
+    """Run every rule that the evidence allows, and gather the tables. Raises UserError if no candidate is admissible."""
+    given = sample if sample is not None and sample.n else None
+    choices: dict[str, Choice] = {}
+    for method in METHODS:
+        if method in SUPERVISED and given is None:
+            continue
+        try:
+            choices[method] = choose(method, predictions, given, pool=pool, admissible=admissible)
+        except UserError:
+            # The only rule that may not apply to foreign candidates: it needs slugs or costs to know the precision.
+            if method != HIGHEST_PRECISION:
+                raise
+    recommended = choices[recommended_method(given.n if given else 0)]
+    candidates = candidates_table(predictions, pool, given, choices, admissible)
+    return Decision(
+        recommended=recommended,
+        choices=choices,
+        rules=rule_table(choices, candidates),
+        candidates=candidates,
+        teacher_loss=teacher_loss(predictions, given),
+    )
+
+
+def teacher_loss(predictions: Predictions, sample: LabeledSample | None) -> float | None:
+    """Return the float teacher's mean -log q_f(y) on S, or None without labels."""
+    if sample is None or not sample.n:
+        return None
+    right = np.asarray(predictions.teacher[sample.rows], dtype=np.float64)[np.arange(sample.n), sample.labels]
+    return float(np.mean(-np.log(np.maximum(right, FLOOR))))
+
+
+def candidates_table(
+    predictions: Predictions,
+    pool: PoolStatistics,
+    sample: LabeledSample | None,
+    choices: Mapping[str, Choice],
+    admissible: Bools | None = None,
+) -> pd.DataFrame:
+    """Return one row a candidate, in the file's order.
+
+    Columns: name, bits, granularity, percentile, float_ends (nan/None where names are not slugs), cost, admissible, distortion, agreement,
+    confidence, loss, accuracy (nan without labels), score (of the recommended rule) and picked_by (rules that pick it).
+    """
+    n = predictions.n_candidates
+    recommended = choices[recommended_method(sample.n if sample else 0)]
+    table = pd.DataFrame({"index": np.arange(n), "name": predictions.names, **_recipe_columns(predictions.names)})
+    table["cost"] = np.full(n, np.nan) if predictions.cost is None else predictions.cost
+    table["admissible"] = np.ones(n, dtype=np.bool_) if admissible is None else admissible
+    table["distortion"] = pool.distortion
+    table["agreement"] = np.mean(pool.agrees, axis=1)
+    table["confidence"] = np.mean(pool.confidence, axis=1)
+    table["loss"], table["accuracy"] = _labeled_columns(predictions, sample)
+    table["score"] = recommended.scores
+    table["picked_by"] = [", ".join(rule for rule, choice in choices.items() if choice.index == m) for m in range(n)]
+    return table
+
+
+def _recipe_columns(names: tuple[str, ...]) -> dict[str, list[object]]:
+    columns: dict[str, list[object]] = {"bits": [], "granularity": [], "percentile": [], "float_ends": []}
+    for name in names:
+        try:
+            recipe = parse_slug(name)
+        except UserError:  # a foreign candidate: it has a name of its own and no recipe we know
+            values: tuple[object, ...] = (None, None, None, None)
+        else:
+            values = (recipe.bits, recipe.granularity, recipe.percentile, recipe.float_ends)
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    return columns
+
+
+def _labeled_columns(predictions: Predictions, sample: LabeledSample | None) -> tuple[Floats, Floats]:
+    if sample is None:
+        nothing = np.full(predictions.n_candidates, np.nan)
+        return nothing, nothing
+    probs = np.asarray(predictions.candidates[:, sample.rows], dtype=np.float64)
+    right = probs[:, np.arange(sample.n), sample.labels]
+    loss = np.mean(-np.log(np.maximum(right, FLOOR)), axis=1)
+    return np.asarray(loss), np.asarray(np.mean(np.argmax(probs, axis=2) == sample.labels, axis=1))
+
+
+def group_of(method: str) -> str:
+    """Return which kind of rule a method is, as the rule table groups them."""
+    if method == "auto":
+        return "Recommended"
+    if method in CONTROLS:
+        return "Control"
+    if method == "calibrated":
+        return "Anchored"
+    if method in SUPERVISED:
+        return "Direct validation" if SUPERVISED[method].grid is None else "Anchored"
+    return "Label-free"
+
+
+def _reason(method: str) -> str:
+    if method in SUPERVISED:
+        return f"Assumes {SUPERVISED[method].assumes}."
+    if method in LABEL_FREE:
+        return f"Assumes {LABEL_FREE[method].assumes}."
+    return {HIGHEST_PRECISION: "Uses no data at all: most bits, finest scales, no clipping."}.get(method, "")
+
+
+def rule_table(choices: Mapping[str, Choice], candidates: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a rule, grouped: what it picks and what is known of that pick.
+
+    Columns: group, rule, pick, cost, agreement, loss, distortion, n_labels, coefficient, ties, why.
+    """
+    rows = []
+    for method, choice in choices.items():
+        pick = candidates.iloc[choice.index]
+        rows.append(
+            {
+                "group": group_of(method),
+                "rule": method,
+                "pick": choice.name,
+                **{column: float(pick[column]) for column in ("cost", "agreement", "loss", "distortion")},
+                "n_labels": choice.n_labels,
+                "coefficient": choice.coefficient,
+                "ties": choice.ties,
+                "why": _reason(method),
+            }
+        )
+    order = {group: place for place, group in enumerate(_GROUPS)}
+    return pd.DataFrame(rows).sort_values("group", key=lambda groups: groups.map(order), kind="stable", ignore_index=True)
+
+
+def dial_table(choice: Choice) -> pd.DataFrame:
+    """Return an anchored rule's coefficients with the held-out loss and the pick of each: columns coefficient, cv_loss, index, pick_name, chosen.
+
+    Raises ValueError for a rule without a coefficient.
+    """
+    if choice.grid is None or choice.anchor is None or choice.supervised is None:
+        raise ValueError(f"{choice.method} has no coefficient to turn")
+    scores = choice.anchor + choice.grid[:, None] * choice.supervised
+    losses = np.full(len(choice.grid), np.nan) if choice.cv_losses is None else choice.cv_losses
+    table = pd.DataFrame({"coefficient": choice.grid, "cv_loss": losses, "index": np.nanargmin(scores, axis=1)})
+    table["chosen"] = table["coefficient"] == choice.coefficient
+    return table
+
+
+def iso_score_line(candidates: pd.DataFrame, index: int, coefficient: float, *, points: int = 80) -> pd.DataFrame:
+    """Return the curve of equal anchored score through a candidate: distortion + coefficient·loss = its own score.
+
+    Columns distortion, loss; everything below and left of the curve would score better than the candidate.
+    """
+    at = candidates.iloc[index]
+    low, high = float(candidates["loss"].min()), float(candidates["loss"].max())
+    losses = np.geomspace(max(low, FLOOR), max(high, FLOOR), points)
+    distances = float(at["distortion"]) + coefficient * (float(at["loss"]) - losses)
+    inside = (distances > 0) & (distances <= float(candidates["distortion"].max()))
+    return pd.DataFrame({"distortion": distances[inside], "loss": losses[inside]})
+
+
+def suspicion_table(
+    predictions: Predictions,
+    pool: PoolStatistics,
+    sample: LabeledSample,
+    rate: float,
+    *,
+    methods: tuple[str, ...] = ("ce-combo", "alignment", "val-ce", "val-acc"),
+    admissible: Bools | None = None,
+    draws: int = 20,
+) -> pd.DataFrame:
+    """Ask how firm each rule's pick is if a share `rate` of labels is wrong: redraw that many wrong labels and choose again.
+
+    Returns columns rule, pick, kept (share of draws with the same pick), other (most frequent other pick, "" if none), other_share.
+    """
+    rows = []
+    for method in methods:
+        pick = choose(method, predictions, sample, pool=pool, admissible=admissible).name
+        again = pd.Series([_redrawn_pick(method, predictions, pool, sample, rate, admissible, draw) for draw in range(draws)])
+        others = again[again != pick].value_counts(normalize=False)
+        rows.append(
+            {
+                "rule": method,
+                "pick": pick,
+                "kept": float((again == pick).mean()),
+                "other": str(others.index[0]) if len(others) else "",
+                "other_share": float(others.iloc[0]) / draws if len(others) else 0.0,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _redrawn_pick(
+    method: str, predictions: Predictions, pool: PoolStatistics, sample: LabeledSample, rate: float, admissible: Bools | None, draw: int
+) -> str:
+    labels = corrupt_labels(sample.labels, predictions.n_classes, rate, repetition=draw)
+    return choose(method, predictions, LabeledSample(sample.rows, labels), pool=pool, admissible=admissible).name

@@ -1,0 +1,1 @@
+"""The pages of the app: thin windows onto the engine."""

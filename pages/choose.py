@@ -1,0 +1,54 @@
+"""Choose: which candidate, and how sure are we?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.ui.budgeting import budget_slider
+from pages.ui.choosing import doubts, picture_and_dial, recommendation, suspicion
+from pages.ui.state import current_session
+from pages.ui.tables import shown_candidates, shown_rules
+from pages.ui.views import gate, link, page_head, plain, table, user_errors
+
+session = current_session()
+page_head(session, "Choose", "Which one, and how sure are we?")
+predictions = session.predictions
+gate(
+    predictions is not None,
+    "This page needs predictions: open a sample or a predictions file, or run the family on your images.",
+    "teacher",
+)
+assert predictions is not None
+with user_errors():
+    if predictions.cost is not None:
+        budget_slider(session, predictions.cost)
+    decision = session.decision
+    float_bytes = session.teacher.float_bytes if session.teacher else None
+    recommendation(session, decision)
+
+    st.subheader("What each rule says", anchor=False)
+    table(shown_rules(decision, float_bytes), "rules")
+
+    st.subheader("The evidence", anchor=False)
+    picture_and_dial(session, decision)
+
+    left, right = st.columns(2, gap="medium")
+    with left.container(border=True):
+        st.markdown("**What could be wrong**")
+        for sentence in doubts(decision):
+            st.markdown(f"- {plain(sentence)}")
+        if not session.record.rows:
+            link("target", "Give a few labels")
+        link("collapse", "Check whether confidence can be trusted here")
+    with right.container(border=True):
+        if session.record.rows:
+            suspicion(session, decision, predictions)
+        else:
+            st.markdown("**I suspect wrong labels**")
+            st.caption("There are no labels yet.")
+
+    st.subheader(f"All {predictions.n_candidates} candidates", anchor=False)
+    shown = shown_candidates(decision.candidates, float_bytes)
+    words = st.text_input("Show only candidates whose name contains", placeholder="b4, channel, ends …", key="filter")
+    table(shown[shown["Candidate"].str.contains(words, regex=False)], "candidates", height=420)
+    link("export", "Next: write the file")

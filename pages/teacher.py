@@ -1,0 +1,122 @@
+"""Teacher: did you understand my model?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.samples import SAMPLES
+from pages.ui import jobs
+from pages.ui.actions import ModelFacts, load_path, load_timm, load_upload, open_predictions, open_sample
+from pages.ui.charts import layer_bars
+from pages.ui.progress import watch_job
+from pages.ui.state import Session, current_session
+from pages.ui.tables import layer_table
+from pages.ui.teaching import preprocessing_form
+from pages.ui.views import link, page_head, picture, plain, table, user_errors
+from pages.ui.words import counted, share, size
+
+
+def sample_cards(session: Session) -> None:
+    """One card a sample; the first is the one to begin with."""
+    with st.container(horizontal=True, gap="medium"):
+        for place, sample in enumerate(SAMPLES.values()):
+            with st.container(border=True, width=300, key=f"card-{sample.name}"):
+                st.markdown(f"**{sample.title}**")
+                st.caption(sample.description)
+                if st.button("Start with this", key=f"sample-{sample.name}", type="primary" if place == 0 else "secondary"):
+                    with user_errors():
+                        open_sample(session, sample.name)
+                        st.rerun()
+
+
+def model_facts(key: str) -> ModelFacts:
+    """What a file may not say about itself."""
+    with st.expander("For bare weights (.safetensors, .pth), and for class names"):
+        arch = st.text_input("Architecture (a timm name)", key=f"{key}-arch", help="Only for weights without a graph, e.g. resnet18.")
+        classes = st.number_input("Number of classes", min_value=2, value=None, step=1, key=f"{key}-classes")
+        names = st.text_area("Class names, one a line, in the order of the outputs", key=f"{key}-names")
+    return ModelFacts(arch.strip(), classes, tuple(line.strip() for line in names.splitlines() if line.strip()))
+
+
+def own_model(session: Session) -> None:
+    """The other ways in: a file, a timm name, a path, or predictions made elsewhere."""
+    upload, timm, path, predictions = st.tabs(["Upload a model", "timm name", "Path on the server", "Predictions file"])
+    with upload, user_errors():
+        st.caption(
+            "`.onnx`, `.keras`, `.h5`, `.pt2`, or `.safetensors` / `.pth` with the architecture's name. Nothing inside a file is executed."
+        )
+        file = st.file_uploader("Model file", key="model-file", max_upload_size=session.host.teacher_bytes // 10**6)
+        facts = model_facts("upload")
+        if st.button("Read this model", disabled=file is None) and file is not None:
+            load_upload(session, file, file.name, facts)
+            st.rerun()
+    with timm, user_errors():
+        name = st.text_input("Name of a pretrained model", placeholder="resnet18.a1_in1k", disabled=not session.host.allows_downloads)
+        if st.button("Download and read", disabled=not session.host.allows_downloads):
+            load_timm(session, name)
+            st.rerun()
+    with path, user_errors():
+        where = st.text_input("Full path of the model file", disabled=not session.host.allows_server_paths)
+        facts = model_facts("path")
+        if st.button("Read from the server", disabled=not session.host.allows_server_paths):
+            load_path(session, where, facts)
+            st.rerun()
+    with predictions, user_errors():
+        st.caption(
+            "An `.npz` with `teacher (N,K)` and `candidates (M,N,K)` probabilities, from any framework or quantizer. It leads straight to Choose."
+        )
+        file = st.file_uploader("Predictions file", type="npz", key="npz-file", max_upload_size=session.host.predictions_bytes // 10**6)
+        if st.button("Open these predictions", disabled=file is None) and file is not None:
+            open_predictions(session, file, file.name)
+            st.rerun()
+
+
+def understood(session: Session) -> None:
+    """What was read: the answer, the picture, the numbers, and what may be changed."""
+    teacher = session.teacher
+    if teacher is None:
+        return
+    layers = layer_table(teacher)
+    pre = teacher.preprocessing
+    with st.container(border=True):
+        st.subheader(plain(teacher.name), anchor=False)
+        st.markdown(
+            f"A classifier of **{counted(teacher.n_classes, 'class', 'classes')}** for images of **{pre.height} × {pre.width}**, {size(teacher.float_bytes)} as float. **{counted(len(teacher.kernels), 'layer')}** can be quantized."
+        )
+        for note in teacher.notes:
+            st.caption(plain(note))
+    quantizable = layers[layers["kind"] != "always float"]
+    picture(
+        f"{share(quantizable['bytes'].sum() / teacher.float_bytes)} of the memory can shrink",
+        layer_bars(layers),
+        "Bars stand in the order of the network; the two orange layers stay float in candidates that end in “-ends”.",
+    )
+    with st.expander("Layers as a table"):
+        table(layers.drop(columns=["order"]), "layers")
+    with st.expander("Preprocessing and class names"), user_errors():
+        preprocessing_form(session, teacher)
+
+
+session = current_session()
+page_head(session, "Teacher", "Did you understand my model?")
+if not session.record.origin:
+    st.markdown("##### Start with a sample")
+    sample_cards(session)
+    st.markdown("##### Or bring your own")
+    own_model(session)
+    st.stop()
+if session.predictions is not None:
+    with st.container(border=True):
+        st.markdown(
+            f"**{plain(session.record.title)}**: predictions of {counted(session.predictions.n_candidates, 'candidate')} on {counted(session.predictions.n_images, 'target image')} are ready, with {counted(len(session.record.rows), 'label')}."
+        )
+        link("choose", "See the recommendation")
+watch_job(session, "import", "Reading the model")
+understood(session)
+if session.teacher is None and jobs.job_of(session.folder, "import") is None:
+    st.info("Only predictions were given, so there is no model to describe here. Exporting needs the teacher.", icon=":material/info:")
+if session.teacher is not None:
+    link("candidates", "Next: what can I afford?")
+with st.expander("Load another teacher"):
+    sample_cards(session)
+    own_model(session)

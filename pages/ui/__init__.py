@@ -1,0 +1,1 @@
+"""What the pages share: the session, background jobs, charts and words."""

@@ -1,0 +1,180 @@
+"""Charts of candidates: a table goes in, an Altair chart comes out. Colours and shapes mean the same on every page.
+
+2–3 bits red triangles, 4–5 bits orange squares, 6–8 bits blue circles, the teacher in ink, the chosen candidate ringed.
+"""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+BANDS = ("2–3 bits", "4–5 bits", "6–8 bits", "other")
+COLORS = ("#c8372d", "#e07b1f", "#2f6fb5", "#6b7280")
+SHAPES = ("triangle-up", "square", "circle", "diamond")
+HEIGHT = 380
+_RING = 240
+
+
+def with_bands(table: pd.DataFrame) -> pd.DataFrame:
+    """Add the column `band` that colours and shapes are read from."""
+    bits = pd.to_numeric(table["bits"])
+    band = pd.cut(bits, [0, 3, 5, 8], labels=list(BANDS[:3])).astype(object).where(bits.notna(), BANDS[3])
+    return table.assign(band=band)
+
+
+def _color(legend: bool = True) -> alt.Color:
+    shown = alt.Legend(title=None, orient="top", symbolOpacity=1) if legend else None
+    return alt.Color("band:N", scale=alt.Scale(domain=list(BANDS[:3]), range=list(COLORS[:3])), legend=shown)
+
+
+def _shape(legend: bool = True) -> alt.Shape:
+    shown = alt.Legend(title=None, orient="top") if legend else None
+    return alt.Shape("band:N", scale=alt.Scale(domain=list(BANDS[:3]), range=list(SHAPES[:3])), legend=shown)
+
+
+def _candidate_tooltip(*more: alt.Tooltip) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("name:N", title="candidate"),
+        *more,
+        alt.Tooltip("cost:Q", title="share of float memory", format=".3p"),
+        alt.Tooltip("distortion:Q", title="distance to teacher (nats)", format=".3g"),
+        alt.Tooltip("agreement:Q", title="agrees with teacher", format=".3p"),
+    ]
+
+
+def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataFrame, ink: str) -> alt.LayerChart:
+    """Draw candidates by anchor distance (x) and labeled loss (y), with the picks named and the iso-score line of the dial.
+
+    candidates: columns name, bits, cost, distortion, agreement, loss, accuracy, admissible. picks: distortion, loss, label, main.
+    line: distortion, loss; may be empty.
+    """
+    shown = with_bands(candidates).assign(distance=candidates["distortion"].clip(lower=1e-5))
+    named = picks.assign(distance=picks["distortion"].clip(lower=1e-5))
+    x = alt.X(
+        "distance:Q",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(format="~g", tickCount=6),
+        title="distance to the teacher, nats (log scale; left is closer)",
+    )
+    y = alt.Y(
+        "loss:Q",
+        scale=alt.Scale(type="log", zero=False, nice=False, padding=12),
+        axis=alt.Axis(format="~g", tickCount=6),
+        title="loss on your labels, nats (lower is better)",
+    )
+    tooltip = _candidate_tooltip(
+        alt.Tooltip("loss:Q", title="loss on your labels", format=".3g"),
+        alt.Tooltip("accuracy:Q", title="right on your labels", format=".3p"),
+    )
+    faded = alt.condition("datum.admissible", alt.value(0.9), alt.value(0.15))
+    dots = alt.Chart(shown).mark_point(filled=True, size=70).encode(x, y, _color(), _shape(), opacity=faded, tooltip=tooltip)
+    curve = (
+        alt.Chart(line.assign(distance=line["distortion"].clip(lower=1e-5)))
+        .mark_line(strokeDash=[5, 4], color=ink, opacity=0.55)
+        .encode(x, y, order="loss:Q")
+    )
+    ring = alt.Chart(named[named["main"]]).mark_point(shape="circle", size=_RING, strokeWidth=2.5, color=ink, filled=False).encode(x, y)
+    return _layered(curve, dots, ring, *_named_points(named, x, y, ink))
+
+
+def _named_points(named: pd.DataFrame, x: alt.X, y: alt.Y, ink: str) -> list[alt.Chart]:
+    """Name the picks beside their points, the main one in bold; labels in the right half are written to the left of their point."""
+    charts = []
+    for side in ("left", "right"):
+        for is_main in (True, False):
+            part = named[(named["main"] == is_main) & (named["side"] == side)]
+            if len(part):
+                text = alt.Chart(part).mark_text(
+                    align="left" if side == "right" else "right", dx=12 if side == "right" else -12, dy=-11, color=ink,
+                    fontSize=12, fontWeight="bold" if is_main else "normal",
+                )  # fmt: skip
+                charts.append(text.encode(x, y, text="label:N"))
+    return charts
+
+
+def memory_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, ink: str) -> alt.LayerChart:
+    """Draw candidates by memory (x) and distance to the teacher (y): the picture when there are no labels."""
+    shown = with_bands(candidates).assign(distance=candidates["distortion"].clip(lower=1e-5))
+    named = picks.assign(distance=picks["distortion"].clip(lower=1e-5))
+    x = alt.X("cost:Q", axis=alt.Axis(format="~p"), title="weight memory, share of float (lower is cheaper)")
+    y = alt.Y(
+        "distance:Q",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(format="~g", tickCount=6),
+        title="distance to the teacher, nats (log scale)",
+    )
+    faded = alt.condition("datum.admissible", alt.value(0.9), alt.value(0.15))
+    dots = alt.Chart(shown).mark_point(filled=True, size=70).encode(x, y, _color(), _shape(), opacity=faded, tooltip=_candidate_tooltip())
+    ring = alt.Chart(named[named["main"]]).mark_point(shape="circle", size=_RING, strokeWidth=2.5, color=ink, filled=False).encode(x, y)
+    return _layered(dots, ring, *_named_points(named, x, y, ink))
+
+
+def dial_curve(dial: pd.DataFrame, at: float, ink: str) -> alt.LayerChart:
+    """Draw the held-out loss of each coefficient (columns position, coefficient, cv_loss, pick, chosen), and where the dial stands."""
+    x = alt.X(
+        "position:O",
+        axis=alt.Axis(labels=False, ticks=False, domain=False),
+        title="follow the teacher  ←   coefficient   →  trust the labels",
+    )
+    y = alt.Y("cv_loss:Q", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(tickCount=4), title="held-out loss (lower is better)")
+    tooltip = [alt.Tooltip("coefficient:Q"), alt.Tooltip("cv_loss:Q", title="held-out loss", format=".3g"), alt.Tooltip("pick:N")]
+    line = alt.Chart(dial).mark_line(color="#8a94a3").encode(x, y)
+    dots = alt.Chart(dial).mark_point(filled=True, size=60, color="#8a94a3", opacity=1).encode(x, y, tooltip=tooltip)
+    best = alt.Chart(dial[dial["chosen"]]).mark_point(filled=True, size=110, color=ink, opacity=1).encode(x, y, tooltip=tooltip)
+    here = alt.Chart(dial[dial["coefficient"] == at]).mark_rule(color=ink, strokeDash=[5, 4], opacity=0.55).encode(x)
+    return alt.layer(here, line, dots, best).properties(height=170)
+
+
+def cost_chart(family: pd.DataFrame, budget: float | None, ink: str) -> alt.LayerChart:
+    """Draw each candidate's cost against its bits (columns name, bits, granularity, cost, size, admissible), and the budget line."""
+    shown = with_bands(family)
+    x = alt.X("bits:O", axis=alt.Axis(labelAngle=0), title="bits per weight")
+    y = alt.Y("cost:Q", axis=alt.Axis(format="~p"), scale=alt.Scale(zero=True), title="weight memory, share of float (lower is cheaper)")
+    color = alt.Color(
+        "granularity:N",
+        scale=alt.Scale(domain=["tensor", "channel", "lastaxis"], range=["#8a5fb0", "#2f8f83", "#b0853a"]),
+        legend=alt.Legend(title="scales per", orient="top"),
+    )
+    shape = alt.Shape("granularity:N", scale=alt.Scale(domain=["tensor", "channel", "lastaxis"], range=["square", "circle", "diamond"]))
+    tooltip = [
+        alt.Tooltip("name:N", title="candidate"),
+        alt.Tooltip("cost:Q", title="share of float", format=".3p"),
+        alt.Tooltip("size:N", title="weights"),
+    ]
+    dots = alt.Chart(shown).mark_point(filled=True, size=80).encode(
+        x, y, color, shape, xOffset=alt.XOffset("granularity:N"), tooltip=tooltip,
+        opacity=alt.condition("datum.admissible", alt.value(0.9), alt.value(0.12)),
+    )  # fmt: skip
+    if budget is None:
+        return _layered(dots)
+    limit = alt.Chart(pd.DataFrame({"cost": [budget], "label": ["budget"]}))
+    return _layered(
+        dots,
+        limit.mark_rule(color=ink, strokeDash=[5, 4]).encode(y=y),
+        limit.mark_text(align="left", dx=4, dy=-7, color=ink, x=0).encode(y=y, text="label:N"),
+    )
+
+
+def layer_bars(layers: pd.DataFrame) -> alt.Chart:
+    """Draw bytes per layer (columns layer, order, bytes, size, kind) in the teacher's own order."""
+    return (
+        alt.Chart(layers)
+        .mark_bar(cornerRadiusEnd=2)
+        .encode(
+            alt.X("order:O", axis=alt.Axis(labels=False, ticks=False), title="layers, first to last"),
+            alt.Y("bytes:Q", axis=alt.Axis(format="~s", tickCount=5), title="bytes as float"),
+            alt.Color(
+                "kind:N",
+                scale=alt.Scale(
+                    domain=["quantizable", "first or last: can stay float", "always float"], range=["#2f6fb5", "#e07b1f", "#9aa3af"]
+                ),
+                legend=alt.Legend(title=None, orient="top", labelLimit=220),
+            ),
+            tooltip=[alt.Tooltip("layer:N"), alt.Tooltip("shape:N"), alt.Tooltip("size:N"), alt.Tooltip("kind:N")],
+        )
+        .properties(height=260)
+    )
+
+
+def _layered(*layers: alt.Chart) -> alt.LayerChart:
+    return alt.layer(*layers).properties(height=HEIGHT)

@@ -1,0 +1,163 @@
+"""The parts of the Choose page: the recommendation, the picture with its dial, suspicion about labels, and what could be wrong."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.overview import Decision, dial_table, iso_score_line, suspicion_table
+from engine.types import Choice, Predictions
+from pages.ui.charts import choice_scatter, dial_curve, memory_scatter
+from pages.ui.state import Session
+from pages.ui.tables import picks_table
+from pages.ui.views import ink, picture, plain
+from pages.ui.words import counted, number, rule_title, share, size
+
+NAMED_RULES = ("auto", "ce-combo", "val-ce", "distortion", "softmax-corr", "avg-confidence")
+_RATES = {0.0: "none", 0.1: "10 %", 0.2: "20 %", 0.3: "30 %", 0.4: "40 %"}
+
+
+def memory_words(session: Session, cost: float) -> str:
+    """'12.9 % of float, 1.1 MB', as far as it is known."""
+    float_bytes = session.teacher.float_bytes if session.teacher else None
+    parts = [f"{share(cost)} of float"] if cost == cost else []
+    return ", ".join([*parts, size(cost * float_bytes)] if float_bytes else parts)
+
+
+def recommendation(session: Session, decision: Decision) -> None:
+    """The answer in one card: what to deploy, why, how sure, and three ways to go on."""
+    choice = decision.recommended
+    pick = decision.candidates.iloc[choice.index]
+    with st.container(border=True):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.subheader(f"Deploy {plain(choice.name)}", anchor=False, width="content")
+            if memory := memory_words(session, float(pick["cost"])):
+                st.badge(memory, color="primary")
+        st.markdown(reason_words(decision, pick))
+        for warning in choice.warnings[:2]:
+            st.markdown(f":material/help: {plain(warning)}")
+        with st.container(horizontal=True):
+            if st.button("Use this", type="primary", icon=":material/check:", key="use-recommended"):
+                session.choose(choice.name, "recommended")
+                st.rerun()
+            another_button(session, decision)
+    if session.record.chosen:
+        chosen_card(session, decision)
+
+
+def reason_words(decision: Decision, pick: object) -> str:
+    """One sentence: who picks it, from what, and how it does on the labels."""
+    choice = decision.recommended
+    evidence = f"with {counted(choice.n_labels, 'label')}" if choice.n_labels else "without any label"
+    words = f"**{rule_title(choice.method)}** picks it {evidence}."
+    if decision.teacher_loss is not None:
+        words += f" Its loss on your labels is **{number(pick['loss'])}** (teacher {number(decision.teacher_loss)}; lower is better)."  # type: ignore[index]
+    return words + f" It gives the teacher's class on {share(pick['agreement'])} of the pool."  # type: ignore[index]
+
+
+def another_button(session: Session, decision: Decision) -> None:
+    """Let a person overrule: any candidate can be chosen."""
+    with st.popover("Choose another", icon=":material/edit:"):
+        inside = decision.candidates[decision.candidates["admissible"]]["name"]
+        name = st.selectbox("Candidate", list(inside), key="own-candidate")
+        if st.button("Use this candidate", key="use-own"):
+            session.choose(name, "own")
+            st.rerun()
+
+
+def chosen_card(session: Session, decision: Decision) -> None:
+    """What was settled, with a warning if it is not what the evidence says."""
+    record = session.record
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/check_circle: Chosen: **{plain(record.chosen)}**")
+        if record.chosen != decision.recommended.name:
+            st.badge("not the recommended candidate", icon=":material/warning:", color="orange")
+        st.page_link("pages/export.py", label="Export it", icon=":material/inventory_2:")
+
+
+def picture_and_dial(session: Session, decision: Decision) -> None:
+    """Candidates on anchor distance against labeled loss, with the dial that trades one for the other."""
+    chosen = session.record.chosen or decision.recommended.name
+    if not decision.n_labels:
+        title = "The closer to the teacher, the more memory: without labels this is all there is to see"
+        picture(title, memory_scatter(decision.candidates, picks_table(decision, chosen, NAMED_RULES), ink()))
+        st.caption("Give a few labels on the Target page, and this picture shows who is right.")
+        return
+    left, right = st.columns([2, 1], gap="medium")
+    combo = decision.choices["ce-combo"]
+    dial = dial_table(combo)
+    dial = dial.assign(position=range(len(dial)), pick=[decision.candidates["name"][index] for index in dial["index"]])
+    with right:
+        at = turn_dial(session, combo, dial, decision)
+    turned = dial[dial["coefficient"] == at].iloc[0]
+    with left:
+        line = iso_score_line(decision.candidates, int(turned["index"]), at)
+        chart = choice_scatter(decision.candidates, picks_table(decision, chosen, NAMED_RULES), line, ink())
+        picture(
+            finding(decision),
+            chart,
+            "Dashed: candidates on this line score the same at the dial's setting; below and left of it is better. Ringed: the choice.",
+        )
+
+
+def turn_dial(session: Session, combo: Choice, dial: object, decision: Decision) -> float:
+    """The dial from the teacher to the labels; returns the coefficient it stands at."""
+    grid = list(dial["coefficient"])  # type: ignore[index]
+    st.markdown("**How far to trust the labels**")
+    at = st.select_slider(
+        "follow the teacher … trust my labels",
+        grid,
+        value=combo.coefficient,
+        format_func=lambda c: f"{c:g}",
+        key=f"dial-{combo.n_labels}-{combo.coefficient}",
+        help="CE-combo minimises distance to the teacher + coefficient × loss on the labels. Cross-validation inside your labels sets the dial; you may turn it.",
+    )
+    row = dial[dial["coefficient"] == at].iloc[0]  # type: ignore[index]
+    st.markdown(f"At {at:g} it picks **{plain(row['pick'])}**" + (" (found by cross-validation)." if at == combo.coefficient else "."))
+    if row["pick"] not in (session.record.chosen, decision.recommended.name) and st.button("Use the dial's pick", key="use-dial"):
+        session.choose(row["pick"], "dial")
+        st.rerun()
+    if combo.cv_losses is not None:
+        st.altair_chart(dial_curve(dial, at, ink()), width="stretch", alt="held-out loss by coefficient")
+        st.caption("Loss on labels held out in turn, for each setting of the dial. The dark point is the best.")
+    return float(at)
+
+
+def finding(decision: Decision) -> str:
+    """The picture's title: whether the labels agree with the teacher's favourite."""
+    closest = decision.choices["distortion"].name
+    if decision.recommended.name == closest:
+        return "The labels agree with the teacher: the closest candidate is recommended"
+    return "The closest candidate to the teacher is not the one that fits your labels"
+
+
+def suspicion(session: Session, decision: Decision, predictions: Predictions) -> None:
+    """What becomes of each rule's pick if some labels are wrong."""
+    st.markdown("**I suspect wrong labels**")
+    rate = st.select_slider("Share of labels that may be wrong", list(_RATES), format_func=_RATES.__getitem__, key="suspicion")
+    if rate == 0 or session.sample is None:
+        st.caption("Move the slider: we make that share of your labels wrong at random, 20 times, and choose again each time.")
+        return
+    sample, pool, admissible = session.sample, session.pool, session.admissible
+    firm = session.keep(
+        "suspicion", (session.decision_key, rate), lambda: suspicion_table(predictions, pool, sample, rate, admissible=admissible)
+    )
+    for row in firm.itertuples():
+        other = f"; most often it becomes {plain(row.other)}" if row.other else ""
+        st.progress(row.kept, text=f"{rule_title(row.rule)} keeps its pick in {row.kept:.0%} of the draws{other}")
+    best = firm.loc[firm["kept"].idxmax()]
+    st.caption(
+        f"Firmest here: {rule_title(best['rule'])}. With many labels of which some are wrong, validation accuracy is the tolerant rule; with few, an anchored rule is."
+    )
+
+
+def doubts(decision: Decision) -> list[str]:
+    """What could be wrong with the recommendation, most serious first."""
+    sentences = list(decision.recommended.warnings)
+    if not decision.n_labels:
+        sentences.append("There are no labels, so nobody has checked whether the teacher itself is right on this target.")
+    direct = decision.choices.get("val-ce")
+    if direct is not None and direct.name != decision.recommended.name:
+        sentences.append(
+            f"Direct validation would take {direct.name} instead; with few labels it follows chance more than an anchored rule does."
+        )
+    return sentences

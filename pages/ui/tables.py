@@ -1,0 +1,108 @@
+"""Tables as people read them: plain column heads with direction and unit, three digits. Turns engine tables into shown ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine.overview import Decision
+from engine.types import Teacher
+from pages.ui.words import rule_title, share, size
+
+_NUMBER, _PERCENT = "%.3g", "%.3g %%"
+
+
+def shown_rules(decision: Decision, float_bytes: int | None) -> pd.DataFrame:
+    """What each rule says, without the control rules."""
+    rules = decision.rules[decision.rules["group"] != "Control"]
+    return pd.DataFrame(
+        {
+            "Kind": rules["group"],
+            "Rule": rules["rule"].map(rule_title),
+            "Picks": rules["pick"],
+            "Memory ↓ (% of float)": 100 * rules["cost"],
+            "Size ↓": [size(cost * float_bytes if float_bytes else None) for cost in rules["cost"]],
+            "Loss on labels ↓": rules["loss"],
+            "Agrees with teacher (%)": 100 * rules["agreement"],
+            "Labels used": rules["n_labels"],
+            "Tied": rules["ties"],
+            "Why": rules["why"],
+        }
+    ).dropna(axis="columns", how="all")
+
+
+def shown_candidates(candidates: pd.DataFrame, float_bytes: int | None) -> pd.DataFrame:
+    """All candidates with their numbers; columns that are empty everywhere are left out."""
+    table = pd.DataFrame(
+        {
+            "Candidate": candidates["name"],
+            "Bits": candidates["bits"],
+            "Scales per": candidates["granularity"],
+            "Clip percentile": candidates["percentile"],
+            "Float ends": candidates["float_ends"],
+            "Memory ↓ (% of float)": 100 * candidates["cost"],
+            "Size ↓ (kB)": candidates["cost"] * (float_bytes / 1000 if float_bytes else float("nan")),
+            "Distance to teacher ↓ (nats)": candidates["distortion"],
+            "Agrees with teacher (%)": 100 * candidates["agreement"],
+            "Mean confidence (%)": 100 * candidates["confidence"],
+            "Loss on labels ↓": candidates["loss"],
+            "Right on labels ↑ (%)": 100 * candidates["accuracy"],
+            "Score": candidates["score"],
+            "In budget": candidates["admissible"],
+            "Picked by": candidates["picked_by"],
+        }
+    )
+    return table.dropna(axis="columns", how="all")
+
+
+def column_formats(table: pd.DataFrame) -> dict[str, Any]:
+    """Three significant digits for every float column."""
+    return {name: st.column_config.NumberColumn(format=_NUMBER) for name in table.columns if table[name].dtype.kind == "f"}
+
+
+def layer_table(teacher: Teacher) -> pd.DataFrame:
+    """One row a layer: name, order, shape, bytes, size, kind, operator; the rest of the graph as one last row."""
+    last = len(teacher.kernels) - 1
+    rows: list[dict[str, Any]] = []
+    for order, kernel in enumerate(teacher.kernels):
+        n_bytes = kernel.size * teacher.weights[kernel.name].dtype.itemsize
+        kind = "first or last: can stay float" if order in (0, last) else "quantizable"
+        shape = " × ".join(map(str, kernel.shape))
+        rows.append({"layer": kernel.name, "order": order + 1, "operator": kernel.op, "shape": shape, "bytes": n_bytes, "kind": kind})
+    rest = teacher.float_bytes - sum(row["bytes"] for row in rows)
+    rows.append(
+        {"layer": "biases, norms and the rest", "order": last + 2, "operator": "", "shape": "", "bytes": rest, "kind": "always float"}
+    )
+    table = pd.DataFrame(rows)
+    return table.assign(size=table["bytes"].map(size), share_of_float=(table["bytes"] / teacher.float_bytes).map(share))
+
+
+def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...]) -> pd.DataFrame:
+    """The picks to name in a picture: one row a picked candidate with the rules' short names; `main` marks the ringed one.
+
+    Columns: distortion, loss, cost, label, main, side (which side of its point the name is written on).
+    """
+    names: dict[int, list[str]] = {}
+    for rule in rules:
+        if rule in decision.choices:
+            names.setdefault(decision.choices[rule].index, []).append(rule)
+    main = int(decision.candidates.index[decision.candidates["name"] == chosen][0])
+    names.setdefault(main, [])
+    rows = []
+    middle = decision.candidates["distortion"].clip(lower=1e-5).median()
+    for index, by in names.items():
+        at = decision.candidates.iloc[index]
+        label = ", ".join(by) if by else "your choice"
+        rows.append(
+            {
+                "distortion": at["distortion"],
+                "loss": at["loss"],
+                "cost": at["cost"],
+                "label": label,
+                "main": index == main,
+                "side": "right" if at["distortion"] <= middle else "left",
+            }
+        )
+    return pd.DataFrame(rows)

@@ -1,0 +1,96 @@
+"""What background jobs do, one function a kind: read a teacher, check images, run the family. Runs in the worker's process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.types import Preprocessing, Recipe, Teacher, UserError
+from pages.ui.hosting import hosting
+from pages.ui.images import open_target
+from pages.ui.outline import outline_of
+from pages.ui.worker import Desk
+from pages.ui.workspace import read_json, write_json
+
+
+def import_teacher(
+    desk: Desk, spec: str, arch: str | None = None, classes: int | None = None, class_names: list[str] | None = None
+) -> None:
+    """Read a model into the one internal form and leave it, with its outline, in the session's folder."""
+    from engine.importers.graph import save
+    from engine.teacher import load_teacher
+
+    desk.report(0, 1, stage="reading the model")
+    path = Path(spec)
+    local = path if path.is_absolute() else spec
+    teacher = load_teacher(local, arch=arch or None, classes=classes, class_names=class_names or None, max_bytes=hosting().teacher_bytes)
+    desk.report(1, 1, stage="storing it")
+    save(teacher, desk.folder / "teacher.onnx")
+    write_json(desk.folder / "outline.json", outline_of(teacher))
+
+
+def stored_teacher(folder: Path) -> Teacher:
+    """Load the session's teacher with its weights; preprocessing and class names are those of the outline, which a person may have edited."""
+    from engine.teacher import load_teacher
+
+    facts = read_json(folder / "outline.json")
+    if facts is None:
+        raise UserError("the teacher has not been read yet. Load it on the Teacher page.")
+    teacher = load_teacher(folder / "teacher.onnx", preprocessing=Preprocessing.from_json(facts["preprocessing"]))
+    return replace(teacher, class_names=tuple(facts["class_names"]), name=facts["name"])
+
+
+def check_images(desk: Desk, target: str) -> None:
+    """Decode every image once, find unreadable ones and duplicates, and fix the pool's order."""
+    from engine.target import duplicates, pool_order, scan
+
+    images = open_target(desk.folder, target, hosting().limits)
+    bad = scan(images, on_progress=lambda done, total: desk.report(done, total, stage="looking at every image"))
+    unusable = {image.name for image in bad}
+    order = [int(index) for index in pool_order(images) if images.names[index] not in unusable]
+    groups = duplicates(images)
+    checks = {
+        "n_images": len(images),
+        "order": order,
+        "bad": [[image.name, image.reason] for image in bad[:200]],
+        "n_bad": len(bad),
+        "duplicates": [[images.names[index] for index in group[:5]] for group in groups[:100]],
+        "n_duplicates": sum(len(group) - 1 for group in groups),
+        "class_folders": list(images.class_folders or ()),
+        "notes": list(images.notes),
+    }
+    write_json(desk.folder / "checks.json", checks)
+
+
+def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
+    """Run teacher and candidates over the pool, resuming what an earlier run finished, and leave the predictions file."""
+    from engine.predict import ProgressReport, predict
+    from engine.predictions import save_predictions
+
+    def show(progress: ProgressReport) -> None:
+        desk.report(
+            progress.done, progress.total, stage=progress.stage, rate=progress.images_per_second, seconds_left=progress.seconds_left
+        )
+
+    family = [Recipe(*values) for values in recipes]
+    images = open_target(desk.folder, target, hosting().limits)
+    predictions = predict(
+        stored_teacher(desk.folder),
+        family,
+        images,
+        store=desk.folder / "store",
+        on_progress=show,
+        cancel=desk.is_cancelled,
+        skip_corrupt=True,
+    )
+    if desk.is_cancelled():
+        raise UserError("the run was cancelled. What it finished is kept: resume it on the Target page.")
+    temporary = desk.folder / "predictions.part.npz"
+    save_predictions(predictions, temporary)
+    os.replace(temporary, desk.folder / "predictions.npz")
+
+
+TASKS: dict[str, Callable[..., None]] = {"import": import_teacher, "check": check_images, "predict": run_family}

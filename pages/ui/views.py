@@ -1,0 +1,93 @@
+"""The furniture every page shares: its head with the glossary, gates, pictures, tables to download, the way to the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from engine.types import UserError
+from pages.ui.glossary import GLOSSARY
+from pages.ui.state import Session
+from pages.ui.tables import column_formats
+
+PAGES = {
+    "teacher": ("Teacher", ":material/school:"),
+    "candidates": ("Candidates", ":material/apps:"),
+    "target": ("Target data", ":material/photo_library:"),
+    "choose": ("Choose", ":material/target:"),
+    "collapse": ("Collapse", ":material/monitor_heart:"),
+    "export": ("Export", ":material/inventory_2:"),
+    "study": ("Study", ":material/science:"),
+}
+
+
+def page_head(session: Session, title: str, question: str) -> None:
+    """Write the page's title, its question and the glossary."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title(title, anchor=False, width="content")
+        with st.popover("Glossary", icon=":material/menu_book:"):
+            for word, meaning in GLOSSARY.items():
+                st.markdown(f"**{word}.** {meaning}")
+    st.caption(question)
+    if session.host.is_demo:
+        st.caption(
+            ":material/info: Public demo: no paths on the server, no downloads, small uploads, and what you upload is deleted after a day. "
+            "Install Anchorpoint to work without these limits."
+        )
+
+
+def ink() -> str:
+    """The colour of text and of the teacher: black on a light page, near white on a dark one."""
+    return "#e6eaf0" if st.context.theme.type == "dark" else "#111418"
+
+
+def gate(is_open: bool, message: str, page: str) -> None:
+    """Stop the page here unless it has what it needs; say what is missing and where to get it."""
+    if is_open:
+        return
+    with st.container(border=True):
+        st.markdown(f":material/lock: {message}")
+        link(page, f"Go to {PAGES[page][0]}")
+    st.stop()
+
+
+def link(page: str, label: str) -> None:
+    """A link to another page."""
+    st.page_link(f"pages/{page}.py", label=label, icon=PAGES[page][1])
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Show a user's mistake as one line in the page; anything else must surface."""
+    try:
+        yield
+    except UserError as error:
+        st.error(plain(str(error)), icon=":material/error:")
+
+
+def plain(text: str) -> str:
+    """Show text that may come from a user's file as it stands: no Markdown, no links, no icons."""
+    for mark in "\\`*_{}[]<>#$~|:":
+        text = text.replace(mark, "\\" + mark)
+    return text
+
+
+def picture(title: str, chart: alt.TopLevelMixin, caption: str = "") -> None:
+    """Show a chart under a title that states the finding. The title is page text, so that it wraps on a phone."""
+    st.markdown(f"**{title}**")
+    st.altair_chart(chart, width="stretch", alt=title)
+    if caption:
+        st.caption(caption)
+
+
+def table(data: pd.DataFrame, name: str, *, height: int | str = "auto") -> None:
+    """Show a table, sortable by its heads, with a button to download it as CSV."""
+    st.dataframe(data, hide_index=True, column_config=column_formats(data), height=height)
+    csv = data.to_csv(index=False).encode()
+    st.download_button(
+        "Download CSV", csv, f"{name}.csv", "text/csv", key=f"csv-{name}", icon=":material/download:", on_click="ignore", type="tertiary"
+    )

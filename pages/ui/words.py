@@ -1,0 +1,68 @@
+"""Numbers and names as a person reads them: three significant digits, kB and MB, percent of float memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
+from engine.selectors import SUPERVISED
+
+_OTHER_TITLES = {HIGHEST_PRECISION: "Highest precision", "auto": "Anchorpoint (auto)", "calibrated": "Calibrated anchor"}
+
+
+def number(value: float | None) -> str:
+    """Three significant digits; a dash where there is no number."""
+    if value is None or not np.isfinite(value):
+        return "–"
+    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        return f"{value:.2e}"
+    text = f"{value:#.3g}"
+    return text.rstrip(".")
+
+
+def share(value: float | None) -> str:
+    """A share as a percentage with three significant digits at most."""
+    if value is None or not np.isfinite(value):
+        return "–"
+    percent = 100 * value
+    return f"{percent:.0f} %" if percent >= 99.95 or percent == 0 else f"{percent:.3g} %"
+
+
+def size(n_bytes: float | None) -> str:
+    """Bytes as B, kB, MB or GB (powers of ten)."""
+    if n_bytes is None or not np.isfinite(n_bytes):
+        return "–"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= factor:
+            return f"{n_bytes / factor:.3g} {unit}"
+    return f"{n_bytes:.0f} B"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """'1 label', '25 labels', '1,200 images'."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def listed(items: Sequence[str], limit: int = 3) -> str:
+    """'a, b and c', or 'a, b, c and 4 more'."""
+    if len(items) > limit:
+        return f"{', '.join(items[:limit])} and {len(items) - limit} more"
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
+
+
+def rule_title(rule: str) -> str:
+    """A rule's name for people."""
+    if rule in SUPERVISED:
+        return SUPERVISED[rule].title
+    return LABEL_FREE[rule].title if rule in LABEL_FREE else _OTHER_TITLES.get(rule, rule)
