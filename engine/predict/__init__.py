@@ -3,19 +3,22 @@
 Knows the whole path from weights and images to Predictions. Knows nothing of rules or choices.
 """
 
-from engine.predict.gather import predict, running_order
+from engine.predict.gather import labels_in_pool_order, predict, reading, running_order
 from engine.predict.memory import peak_memory_estimate
 from engine.predict.pool import Pool, PoolOptions, prepare_pool
-from engine.predict.runner import ProgressReport
+from engine.predict.runner import ProgressReport, available_cores
 from engine.predict.store import default_store
 
 __all__ = [
     "Pool",
     "PoolOptions",
     "ProgressReport",
+    "available_cores",
     "default_store",
+    "labels_in_pool_order",
     "peak_memory_estimate",
     "predict",
     "prepare_pool",
+    "reading",
     "running_order",
 ]

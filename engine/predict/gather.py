@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.family import check_family, costs
 from engine.predict.memory import available_memory, peak_memory_estimate
-from engine.predict.model import TEACHER, Job, Part, batch_size
+from engine.predict.model import TEACHER, Job, Part, batch_size, without_kernels
 from engine.predict.pool import Pool, PoolOptions, prepare_pool
 from engine.predict.runner import ProgressReport, Watch, available_cores, run_models
 from engine.predict.store import make_folder, store_key
@@ -22,7 +22,7 @@ from engine.quantize import QUANTIZER_VERSION
 from engine.target import ImageSet
 from engine.types import UNLABELED, Ints, Predictions, Progress, Recipe, Teacher, UserError
 
-_VERSION = "1"  # raise it when running a model changes a probability
+_VERSION = "2"  # raise it when running a model changes a probability
 _BITS_FIRST = (8, 4, 6, 5, 3, 2, 7)  # ends and middle of the range before the rest: a cut-off run still spans it
 
 
@@ -64,7 +64,7 @@ def predict(
     stop = Watch(0, 0, cancel=cancel, deadline=deadline).stop
     settings = replace(options or PoolOptions(), skip_corrupt=skip_corrupt)
     sets = [images] if test is None else [images, test[0]]
-    pools = [prepare_pool(s, teacher.preprocessing, store, settings, on_progress=_reading(on_progress), cancel=stop) for s in sets]
+    pools = [prepare_pool(s, teacher.preprocessing, store, settings, on_progress=reading(on_progress), cancel=stop) for s in sets]
     job = _make_job(teacher, recipes, pools, store)
     names = [TEACHER, *(recipe.slug for recipe in running_order(recipes))]
     waiting = [name for name in names if any(job.stored(name, part) is None for part in job.parts)]
@@ -74,7 +74,8 @@ def predict(
     return _gather(job, recipes, pools, [labels if labels is not None else images.labels, None if test is None else test[1]])
 
 
-def _reading(on_progress: Callable[[ProgressReport], None] | None) -> Progress | None:
+def reading(on_progress: Callable[[ProgressReport], None] | None) -> Progress | None:
+    """Return a callback for `prepare_pool` that reports through the callback of `predict`."""
     if on_progress is None:
         return None
     report, started = on_progress, time.monotonic()
@@ -99,7 +100,8 @@ def _make_job(teacher: Teacher, recipes: Sequence[Recipe], pools: Sequence[Pool]
             "batch": batch_size(teacher.preprocessing),
         }
         parts.append(Part(pool.path, make_folder(store / "predictions" / store_key(key)), pool.n_images))
-    return Job(teacher, tuple(parts), tuple(sorted({recipe.percentile for recipe in recipes})))
+    graph = without_kernels(teacher.graph, teacher.kernels)
+    return Job(teacher, graph, tuple(parts), tuple(sorted({recipe.percentile for recipe in recipes})))
 
 
 def _default_workers(job: Job, n_candidates: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from engine.family import candidate_weights, parse_slug
 from engine.predict.store import read_array, write_array
 from engine.quantize import Percentiles
 from engine.target import normalise
-from engine.types import Preprocessing, Teacher, UserError
+from engine.types import Kernel, Preprocessing, Teacher, UserError
 
 TEACHER = "teacher"  # the teacher's name in the store, beside candidate slugs
 
@@ -50,6 +51,7 @@ class Job:
     """Everything a process needs to judge any member of a family, and where to leave the results."""
 
     teacher: Teacher
+    graph: bytes  # the teacher's, `without_kernels`
     parts: tuple[Part, ...]
     levels: tuple[float, ...]  # clip percentiles that occur in the family
 
@@ -68,37 +70,54 @@ def batch_size(preprocessing: Preprocessing) -> int:
     return 1 << min(8, max(0, round(math.log2(wanted))))
 
 
-class Session:
-    """A one-thread onnxruntime session of the graph with the named initializers replaced; the graph itself is untouched.
+def without_kernels(graph: bytes, kernels: Sequence[Kernel]) -> bytes:
+    """Return the graph with every kernel's values taken out and declared external, to be given when a session is built.
 
-    Full optimisation folds BatchNorm into each candidate's own dequantized kernels at load.
+    This is the one way to swap weights that happens BEFORE onnxruntime optimises the graph. Its `add_initializer` happens after:
+    the folded BatchNorm and the reordered kernels would still be the teacher's.
     """
 
-    def __init__(self, graph: bytes, weights: Mapping[str, NDArray[np.float32]]) -> None:
+    model = onnx.ModelProto.FromString(graph)
+    names = {kernel.name for kernel in kernels}
+    for tensor in model.graph.initializer:
+        if tensor.name in names:
+            n_bytes = 4 * math.prod(tensor.dims)
+            tensor.ClearField("raw_data")
+            tensor.ClearField("float_data")
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in (("location", "kernels"), ("offset", "0"), ("length", str(n_bytes))):
+                tensor.external_data.add(key=key, value=value)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+class Session:
+    """A one-thread onnxruntime session of a graph `without_kernels`, with all its kernels given here.
+
+    Full optimisation folds BatchNorm into these very kernels at load.
+    """
+
+    def __init__(self, graph: bytes, kernels: Mapping[str, NDArray[np.float32]]) -> None:
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # SessionOptions.add_initializer would not do: onnxruntime folds BatchNorm into the kernels stored in the graph,
-        # the teacher's, before it looks at added ones, and most of a candidate would silently be the teacher.
-        self._session = ort.InferenceSession(_swapped(graph, weights), options, providers=["CPUExecutionProvider"])
+        # onnxruntime borrows these arrays' memory: they must live as long as the session
+        self._kernels = {name: ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for name, array in kernels.items()}
+        options.add_external_initializers(list(self._kernels), list(self._kernels.values()))
+        self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self._input = self._session.get_inputs()[0].name
 
     def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
-        """Return the model's raw outputs for a batch of normalised images."""
-        result: NDArray[Any] = self._session.run(None, {self._input: images})[0]
+        """Return the model's raw outputs for a batch of normalised images; raise UserError if it does not take their shape."""
+        try:
+            result: NDArray[Any] = self._session.run(None, {self._input: images})[0]
+        except InvalidArgument:
+            wanted = self._session.get_inputs()[0].shape
+            raise UserError(
+                f"the model takes inputs of shape {wanted}, the preprocessing gives {images.shape}. Correct the input size."
+            ) from None
         return result
-
-
-def _swapped(graph: bytes, weights: Mapping[str, NDArray[np.float32]]) -> bytes:
-    if not weights:
-        return graph
-    model = onnx.ModelProto.FromString(graph)
-    for tensor in model.graph.initializer:
-        if tensor.name in weights:
-            tensor.CopyFrom(onnx.numpy_helper.from_array(weights[tensor.name], tensor.name))
-    content: bytes = model.SerializeToString()
-    return content
 
 
 def probabilities(outputs: NDArray[Any], kind: str) -> NDArray[np.float32]:
@@ -117,12 +136,13 @@ class Judge:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self._kernels = {name: np.asarray(array, np.float32) for name, array in job.teacher.weights.items()}
         self._percentiles = Percentiles(job.teacher.weights, job.levels)
 
     def session(self, name: str) -> Session:
         """Build the session of the teacher or of a candidate, by name."""
-        weights = {} if name == TEACHER else candidate_weights(self.job.teacher, parse_slug(name), self._percentiles)
-        return Session(self.job.teacher.graph, weights)
+        changed = {} if name == TEACHER else candidate_weights(self.job.teacher, parse_slug(name), self._percentiles)
+        return Session(self.job.graph, {**self._kernels, **changed})
 
     def judge(self, name: str, stop: Callable[[], bool], on_batch: Callable[[int], None]) -> bool:
         """Run one model on every part that has no result yet and store the results; say False if told to stop before the end.

@@ -21,13 +21,13 @@ from engine.types import Kernel, Preprocessing, Teacher, UserError
 
 
 def send_job(file: IO[bytes], job: Job) -> None:
-    """Write a job as one JSON line followed by the graph and the kernels' raw bytes. (No pickle, even among our own.)"""
+    """Write a job as one JSON line followed by the graph without its kernels and the kernels' raw bytes. (No pickle, even among our own.)"""
     teacher = job.teacher
     header = {
         "parts": [[str(part.pixels), str(part.folder), part.n_images] for part in job.parts],
         "levels": job.levels,
         "name": teacher.name,
-        "graph": len(teacher.graph),
+        "graph": len(job.graph),
         "kernels": [asdict(kernel) for kernel in teacher.kernels],
         "preprocessing": teacher.preprocessing.to_json(),
         "class_names": teacher.class_names,
@@ -35,7 +35,7 @@ def send_job(file: IO[bytes], job: Job) -> None:
         "float_bytes": teacher.float_bytes,
     }
     file.write(json.dumps(header).encode() + b"\n")
-    file.write(teacher.graph)
+    file.write(job.graph)
     for kernel in teacher.kernels:
         file.write(np.ascontiguousarray(teacher.weights[kernel.name], np.float32).tobytes())
     file.flush()
@@ -50,7 +50,7 @@ def receive_job(file: IO[bytes]) -> Job:
     teacher = Teacher(
         name=header["name"],
         source="",
-        graph=graph,
+        graph=b"",  # the job carries it
         kernels=kernels,
         weights=weights,
         preprocessing=Preprocessing.from_json(header["preprocessing"]),
@@ -59,7 +59,7 @@ def receive_job(file: IO[bytes]) -> Job:
         float_bytes=header["float_bytes"],
     )
     parts = tuple(Part(Path(pixels), Path(folder), n_images) for pixels, folder, n_images in header["parts"])
-    return Job(teacher, parts, tuple(header["levels"]))
+    return Job(teacher, graph, parts, tuple(header["levels"]))
 
 
 def _report(**message: Any) -> None:

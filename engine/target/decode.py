@@ -8,15 +8,24 @@ from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, PpmImagePlugin, TiffImagePlugin, WebPImagePlugin
 
 from engine.types import UserError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jfif")
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # no format whose decoder starts another program
+_PLUGINS = (
+    BmpImagePlugin.BmpImageFile,
+    GifImagePlugin.GifImageFile,
+    JpegImagePlugin.JpegImageFile,
+    PngImagePlugin.PngImageFile,
+    PpmImagePlugin.PpmImageFile,
+    TiffImagePlugin.TiffImageFile,
+    WebPImagePlugin.WebPImageFile,
+)
+_FORMATS = tuple(plugin.format for plugin in _PLUGINS)  # these and no others: some of Pillow's decoders start another program
 
-# What Pillow's decoders raise on damaged bytes. A bug of ours would be caught here too, but then every image is listed as unreadable.
-_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error, zlib.error)
+# What Pillow raises on damaged bytes, as found by feeding it damaged files of every format
+_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, OverflowError, struct.error, zlib.error)
 
 _ORIENTATION = 0x0112  # EXIF tag: how the camera was held
 _UPRIGHT = {

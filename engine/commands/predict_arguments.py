@@ -1,0 +1,120 @@
+"""What the `predict` command's arguments mean: a family, a preprocessing, labels. Knows argparse namespaces, runs nothing."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.family import (
+    BITS,
+    GRANULARITIES_STANDARD,
+    PERCENTILES,
+    admissible,
+    costs,
+    custom_family,
+    parse_budget,
+    parse_candidate,
+    standard_family,
+)
+from engine.labels import read_labels
+from engine.predict import Pool
+from engine.target import ImageSet, labels_from_folders
+from engine.types import UNLABELED, Granularity, Ints, Preprocessing, Recipe, Teacher, UserError
+
+ENDS = {"both": (False, True), "float": (True,), "quantized": (False,)}
+GRANULARITIES: dict[str, tuple[Granularity, ...]] = {
+    "both": GRANULARITIES_STANDARD,
+    "tensor": ("tensor",),
+    "channel": ("channel",),
+    "lastaxis": ("lastaxis",),
+    "tensor+lastaxis": ("tensor", "lastaxis"),
+}
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"{option} is {text!r}; it needs numbers separated by commas, e.g. 4,8.") from None
+
+
+def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
+    custom = [option for option in ("bits", "percentiles", "granularity", "ends") if getattr(args, option) is not None]
+    if args.candidates is not None:
+        if custom:
+            raise UserError(f"--candidates picks from the standard 72 and --{custom[0]} makes another grid. Use one of them.")
+        chosen = [parse_candidate(text, standard_family()) for text in args.candidates.split(",")]
+        if len(set(chosen)) < len(chosen):
+            raise UserError(f"--candidates names one twice: {args.candidates}. Name each once.")
+        return tuple(chosen)
+    bits = _numbers(args.bits, "--bits") if args.bits else BITS
+    if any(value != int(value) for value in bits):
+        raise UserError(f"--bits is {args.bits!r}; bit widths are whole numbers from 2 to 8.")
+    percentiles = _numbers(args.percentiles, "--percentiles") if args.percentiles else PERCENTILES
+    return custom_family([int(value) for value in bits], percentiles, GRANULARITIES[args.granularity or "both"], ENDS[args.ends or "both"])
+
+
+def choose_family(teacher: Teacher, args: argparse.Namespace) -> tuple[Recipe, ...]:
+    """Return the recipes to run: the standard 72, a custom grid or a list, within the budget if there is one."""
+    recipes = _grid(args)
+    if args.budget is None:
+        return recipes
+    budget = parse_budget(args.budget, teacher.float_bytes)
+    relative = costs(teacher, recipes)
+    fitting = tuple(recipe for recipe, fits in zip(recipes, admissible(relative, budget), strict=True) if fits)
+    if not fitting:
+        raise UserError(
+            f"no candidate fits the budget {args.budget}; the smallest needs {relative.min():.1%} of the teacher's memory. Allow more."
+        )
+    return fitting
+
+
+def choose_preprocessing(own: Preprocessing, args: argparse.Namespace) -> Preprocessing:
+    """Return the teacher's preprocessing with what the user states in its place."""
+    stated: dict[str, Any] = {}
+    if args.size:
+        sides = args.size.lower().split("x")
+        if not all(side.isdecimal() and int(side) > 0 for side in sides) or len(sides) > 2:
+            raise UserError(f"--size is {args.size!r}; write it like 224 or 192x256 (height x width).")
+        stated |= {"height": int(sides[0]), "width": int(sides[-1])}
+    if args.resize:
+        if args.resize != "none" and not args.resize.isdecimal():
+            raise UserError(f"--resize is {args.resize!r}; write a number of pixels, or none to squash images to the input size.")
+        stated["resize"] = None if args.resize == "none" else int(args.resize)
+    for name in ("mean", "std"):
+        if text := getattr(args, name):
+            stated[name] = _numbers(text, f"--{name}")
+    stated |= {name: getattr(args, name) for name in ("scale", "order") if getattr(args, name) is not None}
+    return replace(own, **stated)
+
+
+def read_class_names(path: str | None) -> tuple[str, ...] | None:
+    """Return the names in a text file, one a line, or None without a file."""
+    if path is None:
+        return None
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{path} cannot be read as text. Give a file with one class name a line.") from None
+    return tuple(line.strip() for line in lines if line.strip())
+
+
+def pool_labels(images: ImageSet, pool: Pool, teacher: Teacher, csv: str | None, from_folders: bool) -> Ints | None:
+    """Return labels in the order of the ImageSet from a CSV, the folder names or the images' own .npz; None if there are none.
+
+    Rows in the CSV count in the pool's order, as in the predictions file. Raises UserError if the labels do not fit.
+    """
+    if csv is not None and from_folders:
+        raise UserError("labels are asked for twice, from a CSV and from folders. Use one of them.")
+    if from_folders:
+        return labels_from_folders(images, teacher.class_names)
+    if csv is None:
+        return images.labels
+    sample = read_labels(csv, n_rows=pool.n_images, n_classes=teacher.n_classes, class_names=teacher.class_names, files=pool.files)
+    labels = np.full(len(images), UNLABELED, np.int64)
+    labels[pool.order[sample.rows]] = sample.labels
+    return labels

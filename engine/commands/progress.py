@@ -1,0 +1,45 @@
+"""A progress bar on stderr: one redrawn line on a terminal, one line every tenth elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+from engine.predict import ProgressReport
+
+_WIDTH = 30
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def describe(report: ProgressReport) -> str:
+    """Return a report in words: stage, share, images a second, time left."""
+    share = report.done / max(report.total, 1)
+    return f"{report.stage}: {share:4.0%}, {report.images_per_second:,.0f} images/s, {_duration(report.seconds_left)} left"
+
+
+def progress_bar(stream: TextIO | None = None) -> Callable[[ProgressReport], None]:
+    """Return an on_progress function that draws to `stream` (stderr by default)."""
+    out = stream or sys.stderr
+    last: dict[str, int] = {}
+
+    def draw(report: ProgressReport) -> None:
+        steps = _WIDTH if out.isatty() else 10
+        step = steps * report.done // max(report.total, 1)
+        if out.isatty():
+            bar = "#" * step + "-" * (_WIDTH - step)
+            end = "\n" if report.done >= report.total else ""
+            out.write(f"\r[{bar}] {describe(report)}   {end}")
+        elif step > last.get(report.stage, 0):
+            out.write(describe(report) + "\n")
+        last[report.stage] = step
+        out.flush()
+
+    return draw

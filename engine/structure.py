@@ -1,0 +1,121 @@
+"""Is this evidence fit to decide on? Structural checks of a family's predictions and sanity of the teacher's, on arrays only.
+
+Every problem is one plain sentence that says what was seen and what it suggests. Knows nothing of models, files or rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.types import UNLABELED, Floats, Predictions
+
+AT_CHANCE = 1.5  # times 1/K: the paper's line between a collapsed and a working candidate
+ENOUGH_LABELS = 20  # below this an accuracy near 1/K says nothing
+ENOUGH_IMAGES = 20
+UNIFORM = 0.98  # share of the largest possible entropy
+SATURATED = 0.9999  # top probability that leaves nothing to compare
+NEARLY_ALL = 0.95
+CONSTANT = 0.98  # share of images given the same class
+
+_NAMED = 4
+
+
+def structural_problems(predictions: Predictions) -> list[str]:
+    """Return what disqualifies or weakens the family: missing or identical candidates, all at chance, all constant; [] if nothing."""
+    return [
+        *_missing(predictions),
+        *_identical(predictions),
+        *_at_chance(predictions),
+        *_constant(predictions),
+    ]
+
+
+def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) -> list[str]:
+    """Return what is odd about the teacher's outputs (N, K) on the pool, most often a sign of wrong preprocessing; [] if nothing."""
+    n_images, n_classes = probs.shape
+    if n_images < ENOUGH_IMAGES or n_classes < 2:
+        return []
+    if bool((probs == probs[0]).all()):
+        return ["The teacher gives every image the same output: it does not see the images. Check the preprocessing and the image files."]
+    problems = []
+    floored = np.maximum(probs, 1e-12).astype(np.float64)
+    entropy = float(-(floored * np.log(floored)).sum(axis=1).mean() / np.log(n_classes))
+    if entropy > UNIFORM:
+        problems.append(
+            f"The teacher's outputs are almost uniform ({entropy:.0%} of the largest entropy): it is untrained, or its preprocessing is wrong "
+            "(pixel range, mean and std)."
+        )
+    sure = float((probs.max(axis=1) > SATURATED).mean())
+    if sure >= NEARLY_ALL:
+        problems.append(
+            f"The teacher is certain (above {SATURATED}) on {sure:.0%} of the images: its confidences carry no information here. "
+            "Pixels on the wrong scale (0..255 in place of 0..1) look like this."
+        )
+    counts = np.bincount(probs.argmax(axis=1), minlength=n_classes)
+    if counts.max() >= CONSTANT * n_images:
+        top = int(counts.argmax())
+        name = f"class {top}" if class_names is None else f"{class_names[top]!r}"
+        problems.append(
+            f"The teacher answers {name} for {counts.max() / n_images:.0%} of the images. If they are not all of that class, its preprocessing "
+            "is probably wrong (channel order, mean and std, size)."
+        )
+    return problems
+
+
+def _missing(predictions: Predictions) -> list[str]:
+    if not predictions.missing:
+        return []
+    total = predictions.n_candidates + len(predictions.missing)
+    return [f"{len(predictions.missing)} of {total} candidates are missing ({_list(predictions.missing)}): the best one may be among them."]
+
+
+def _identical(predictions: Predictions) -> list[str]:
+    groups: dict[bytes, list[str]] = {}
+    for name, probs in zip(predictions.names, predictions.candidates, strict=True):
+        groups.setdefault(_digest(probs), []).append(name)
+    if len(groups) == 1 and predictions.n_candidates > 1:
+        return [f"All {predictions.n_candidates} candidates give identical outputs: their weights were not quantized, or not used."]
+    problems = [
+        f"{_list(names)} give identical outputs: they are one model under several names." for names in groups.values() if len(names) > 1
+    ]
+    teacher = groups.get(_digest(predictions.teacher.astype(predictions.candidates.dtype)))
+    if teacher:
+        problems.append(f"{_list(teacher)} give exactly the teacher's outputs: they are not quantized.")
+    return problems
+
+
+def _at_chance(predictions: Predictions) -> list[str]:
+    labeled = predictions.labels != UNLABELED
+    n_labels = int(labeled.sum())
+    if n_labels < ENOUGH_LABELS:
+        return []
+    correct = predictions.candidates[:, labeled].argmax(axis=2) == predictions.labels[labeled]
+    best = float(correct.mean(axis=1).max())
+    if best > AT_CHANCE / predictions.n_classes:
+        return []
+    return [
+        f"Every candidate is at chance on the {n_labels} labeled images (the best is right on {best:.0%}, guessing gives "
+        f"{1 / predictions.n_classes:.0%}): the labels' class numbering, the preprocessing or the teacher is wrong."
+    ]
+
+
+def _constant(predictions: Predictions) -> list[str]:
+    if predictions.n_images < ENOUGH_IMAGES:
+        return []
+    classes = predictions.candidates.argmax(axis=2)
+    stuck = int((classes == classes[:, :1]).all(axis=1).sum())
+    if stuck < predictions.n_candidates:
+        return []
+    return [f"All {stuck} candidates answer one and the same class for every image: nothing can be learned from them here."]
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _digest(probs: Floats) -> bytes:
+    return hashlib.sha256(probs.tobytes()).digest()
