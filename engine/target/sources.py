@@ -91,12 +91,14 @@ class ZipSource:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
             raise UserError(f"{path.name!r} is not a readable zip. Pack the images again, or give their folder.") from None
-        files = [info for info in self._zip.infolist() if not info.is_dir()]
-        entries = sorted((_safe_name(info), info) for info in files if _is_image(PurePosixPath(info.filename.replace("\\", "/"))))
+        files = [(_safe_path(info), info) for info in self._zip.infolist() if not info.is_dir()]
+        entries = sorted(((str(inside), info) for inside, info in files if _is_image(inside)), key=lambda entry: entry[0])
         self.names = tuple(name for name, _ in entries)
         self.n_ignored = len(files) - len(entries)
         self._entries, self._limits = [info for _, info in entries], limits
         check_names(self.names, f"zip {path.name!r}", limits)
+        if len(set(self.names)) < len(self.names):
+            raise UserError(f"zip {path.name!r} holds two images of the same name. Pack them again.")
         _check_entries(self._entries, path.name, limits)
 
     def raw(self, index: int) -> bytes:
@@ -110,27 +112,24 @@ class ZipSource:
         return decode(self.raw(index), self.names[index], self._limits.pixels)
 
 
-def _safe_name(info: zipfile.ZipInfo) -> str:
+def _safe_path(info: zipfile.ZipInfo) -> PurePosixPath:
     path = PurePosixPath(info.filename.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+    if path.is_absolute() or ".." in path.parts or any(":" in part for part in path.parts[:1]):
         raise UserError(f"the zip has an entry {info.filename!r} that points outside of it. Pack the images again with plain names.")
-    if stat.S_ISLNK(info.external_attr >> 16):
-        raise UserError(f"the zip has a link {info.filename!r} in place of an image. Pack the files themselves.")
-    if info.flag_bits & 1:
-        raise UserError(f"the zip entry {info.filename!r} is encrypted. Pack the images again without a password.")
-    return str(path)
+    return path
 
 
 def _check_entries(entries: Sequence[zipfile.ZipInfo], where: str, limits: Limits) -> None:
-    names = [info.filename for info in entries]
-    if len(set(names)) < len(names):
-        raise UserError(f"zip {where!r} holds two entries of the same name. Pack the images again.")
     total = sum(info.file_size for info in entries)
     if total > limits.total_bytes:
         raise UserError(
             f"zip {where!r} unpacks to {total / _MB:,.0f} MB, more than the {limits.total_bytes / _MB:,.0f} allowed. Give a part of it."
         )
     for info in entries:
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise UserError(f"the zip has a link {info.filename!r} in place of an image. Pack the files themselves.")
+        if info.flag_bits & 1:
+            raise UserError(f"the zip entry {info.filename!r} is encrypted. Pack the images again without a password.")
         if info.file_size > _MB and info.file_size > limits.ratio * max(info.compress_size, 1):
             raise UserError(f"zip entry {info.filename!r} unpacks to over {limits.ratio} times its size, as a zip bomb would. Remove it.")
 
