@@ -15,7 +15,6 @@ from engine.choose import METHODS, choose
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
 from engine.family import parse_slug
 from engine.pool import FLOOR, PoolStatistics
-from engine.sampling import corrupt_labels
 from engine.selectors import SUPERVISED
 from engine.types import Bools, Choice, Floats, LabeledSample, Predictions, UserError
 
@@ -127,6 +126,11 @@ def _labeled_columns(predictions: Predictions, sample: LabeledSample | None) -> 
     return np.asarray(loss), np.asarray(np.mean(np.argmax(probs, axis=2) == sample.labels, axis=1))
 
 
+def family_table(names: tuple[str, ...], cost: Floats, admissible: Bools) -> pd.DataFrame:
+    """Return one row a candidate before anything was run: name, bits, granularity, percentile, float_ends, cost, admissible."""
+    return pd.DataFrame({"name": names, **_recipe_columns(names), "cost": cost, "admissible": admissible})
+
+
 def group_of(method: str) -> str:
     """Return which kind of rule a method is, as the rule table groups them."""
     if method == "auto":
@@ -197,41 +201,3 @@ def iso_score_line(candidates: pd.DataFrame, index: int, coefficient: float, *, 
     distances = float(at["distortion"]) + coefficient * (float(at["loss"]) - losses)
     inside = (distances > 0) & (distances <= float(candidates["distortion"].max()))
     return pd.DataFrame({"distortion": distances[inside], "loss": losses[inside]})
-
-
-def suspicion_table(
-    predictions: Predictions,
-    pool: PoolStatistics,
-    sample: LabeledSample,
-    rate: float,
-    *,
-    methods: tuple[str, ...] = ("ce-combo", "alignment", "val-ce", "val-acc"),
-    admissible: Bools | None = None,
-    draws: int = 20,
-) -> pd.DataFrame:
-    """Ask how firm each rule's pick is if a share `rate` of labels is wrong: redraw that many wrong labels and choose again.
-
-    Returns columns rule, pick, kept (share of draws with the same pick), other (most frequent other pick, "" if none), other_share.
-    """
-    rows = []
-    for method in methods:
-        pick = choose(method, predictions, sample, pool=pool, admissible=admissible).name
-        again = pd.Series([_redrawn_pick(method, predictions, pool, sample, rate, admissible, draw) for draw in range(draws)])
-        others = again[again != pick].value_counts(normalize=False)
-        rows.append(
-            {
-                "rule": method,
-                "pick": pick,
-                "kept": float((again == pick).mean()),
-                "other": str(others.index[0]) if len(others) else "",
-                "other_share": float(others.iloc[0]) / draws if len(others) else 0.0,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _redrawn_pick(
-    method: str, predictions: Predictions, pool: PoolStatistics, sample: LabeledSample, rate: float, admissible: Bools | None, draw: int
-) -> str:
-    labels = corrupt_labels(sample.labels, predictions.n_classes, rate, repetition=draw)
-    return choose(method, predictions, LabeledSample(sample.rows, labels), pool=pool, admissible=admissible).name

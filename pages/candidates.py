@@ -1,8 +1,88 @@
-"""candidates."""
+"""Candidates: what can I afford?"""
 
 from __future__ import annotations
 
-from pages.ui.state import current_session
-from pages.ui.views import page_head
+import streamlit as st
 
-page_head(current_session(), "candidates", "")
+from engine.family import BITS, PERCENTILES, admissible, costs, custom_family
+from engine.overview import family_table
+from pages.ui.budgeting import budget_slider
+from pages.ui.charts import cost_chart
+from pages.ui.record import Step
+from pages.ui.state import Session, current_session
+from pages.ui.tables import shown_family
+from pages.ui.views import gate, ink, link, page_head, picture, table, user_errors
+from pages.ui.words import counted, share
+
+_AXES = {
+    "Bits": "how many bits each weight keeps: fewer is smaller and coarser.",
+    "Clip percentile": "weights beyond this percentile of their size are cut to it, so that the rest get finer steps; 100 cuts nothing.",
+    "Scales per": "one step size for a whole tensor, or one for every output channel: finer, for a few more bytes.",
+    "Float ends": "the first and the last layer stay float, where errors hurt most.",
+}
+
+
+def custom_axes(session: Session) -> None:
+    """Choose another grid; predictions of the old one are forgotten, images and labels stay."""
+    record = session.record
+    with st.form("axes", border=False):
+        bits = st.multiselect("Bits", [2, 3, 4, 5, 6, 7, 8], list(record.bits))
+        percentiles = st.multiselect("Clip percentiles", sorted({*PERCENTILES, *record.percentiles, 98.0, 99.9}), list(record.percentiles))
+        granularities = st.multiselect(
+            "Scales per",
+            ["tensor", "channel", "lastaxis"],
+            list(record.granularities),
+            help="lastaxis reproduces the paper on Keras layouts: one scale per index of the last axis.",
+        )
+        ends = st.multiselect(
+            "Float ends", [False, True], list(record.ends), format_func=lambda kept: "kept float" if kept else "quantized"
+        )
+        if st.form_submit_button("Use this grid"):
+            family = custom_family(sorted(bits), sorted(percentiles), granularities, sorted(ends))
+            session.change(
+                keep=Step.LABELS,
+                bits=tuple(sorted(bits)),
+                percentiles=tuple(sorted(percentiles)),
+                granularities=tuple(granularities),
+                ends=tuple(sorted(ends)),
+            )
+            st.toast(f"The family now has {counted(len(family), 'candidate')}.")
+            st.rerun()
+    if not record.has_standard_grid and st.button("Back to the standard 72"):
+        session.change(keep=Step.LABELS, bits=BITS, percentiles=PERCENTILES, granularities=("tensor", "channel"), ends=(False, True))
+        st.rerun()
+
+
+session = current_session()
+page_head(session, "Candidates", "What can I afford?")
+teacher, predictions = session.teacher, session.predictions
+known = predictions is not None and predictions.cost is not None
+gate(teacher is not None or known, "This page needs a teacher, or predictions that say what each candidate costs.", "teacher")
+with user_errors():
+    names = predictions.names if teacher is None and predictions else tuple(recipe.slug for recipe in session.recipes)
+    cost = (
+        predictions.cost
+        if teacher is None and predictions
+        else session.keep("costs", (names, teacher and teacher.name), lambda: costs(teacher, session.recipes))
+    )
+    float_bytes = teacher.float_bytes if teacher else None
+    budget_slider(session, cost)
+    family = family_table(names, cost, admissible(cost, session.record.budget))
+    shown = shown_family(family, float_bytes)
+    fitting = family[family["admissible"]]
+    st.markdown(
+        f"**{len(fitting)} of {counted(len(family), 'candidate')}** fit, from {share(fitting['cost'].min())} to {share(fitting['cost'].max())} of the float weights."
+    )
+    if family["bits"].notna().all():
+        picture(
+            "Memory falls with bits; finer scales cost next to nothing",
+            cost_chart(family.assign(size=shown["Size ↓"]), session.record.budget, ink()),
+            "Solid: within the budget. The upper group of each column keeps its first and last layer float.",
+        )
+    for name, meaning in _AXES.items():
+        st.markdown(f"- **{name}**: {meaning}")
+    table(shown, "family", height=320)
+    if teacher is not None:
+        with st.expander("More: another grid"):
+            custom_axes(session)
+link("target", "Next: the target images and a few labels")

@@ -1,8 +1,46 @@
-"""collapse."""
+"""Collapse: can I trust confidence here?"""
 
 from __future__ import annotations
 
-from pages.ui.state import current_session
-from pages.ui.views import page_head
+import streamlit as st
 
-page_head(current_session(), "collapse", "")
+from engine.collapse import collapse_report
+from pages.ui.collapse_charts import collapse_heat_map
+from pages.ui.diagnosing import answer, assumption_list, confidence_picture, reliability_part, tie_box
+from pages.ui.state import current_session
+from pages.ui.tables import shown_health
+from pages.ui.views import gate, link, page_head, picture, table
+from pages.ui.words import counted, share
+
+session = current_session()
+page_head(session, "Confidence collapse", "Can I trust confidence here?")
+gate(
+    session.predictions is not None,
+    "This page needs predictions: open a sample or a predictions file, or run the family on your images.",
+    "teacher",
+)
+decision = session.decision
+report = session.keep(
+    "collapse",
+    session.decision_key,
+    lambda: collapse_report(session.require_predictions(), session.pool, session.sample, decision.candidates),
+)
+answer(report)
+confidence_picture(report)
+
+left, right = st.columns(2, gap="medium")
+with left:
+    if len(report.rates):
+        picture("Share of collapsed candidates, by bits and scales", collapse_heat_map(report.rates))
+    st.markdown(
+        f"**{counted(report.n_single_class, 'candidate')}** give one class to nearly every image. Distinct confidence values among collapsed candidates: **{share(report.regime.collapsed_distinct)}** of the pool (few distinct values mean ties)."
+    )
+    tie_box(report)
+with right:
+    reliability_part(session, report)
+
+st.subheader("Does each label-free rule's assumption hold here?", anchor=False)
+assumption_list(report)
+st.subheader("Every candidate's health", anchor=False)
+table(shown_health(report.health, is_proxy=report.is_proxy), "health", height=380)
+link("choose", "Back to the choice")

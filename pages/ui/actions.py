@@ -9,13 +9,14 @@ from typing import IO
 
 import numpy as np
 
-from engine.labels import LabelSpace, parse_labels, sample_from_array
+from engine.labels import parse_labels, sample_from_array
 from engine.predictions import load_predictions
 from engine.samples import SAMPLES, load_sample_predictions
 from engine.sampling import draw_subset
-from engine.target import open_images
+from engine.target import labels_from_folders, open_images
 from engine.types import UserError
 from pages.ui import jobs
+from pages.ui.labeling import space_of
 from pages.ui.record import Step
 from pages.ui.state import Session
 from pages.ui.workspace import remove
@@ -126,21 +127,16 @@ def safe_name(name: str) -> str:
 
 def read_labels_csv(session: Session, data: bytes, name: str) -> int:
     """Take labels from a CSV of row,label or file,label; return how many."""
-    sample = parse_labels(data, name=safe_name(name), space=label_space(session))
+    sample = parse_labels(data, name=safe_name(name), space=space_of(session))
     session.set_labels(tuple(sample.rows.tolist()), tuple(sample.labels.tolist()))
     return sample.n
 
 
-def label_space(session: Session) -> LabelSpace:
-    """What labels may refer to: the predictions' rows, or before the run the checked images in pool order."""
-    predictions, teacher = session.predictions, session.teacher
-    names = teacher.class_names if teacher else predictions.class_names if predictions else None
-    if predictions is not None:
-        return LabelSpace(predictions.n_images, predictions.n_classes, names, predictions.files)
-    if teacher is None or session.checks is None:
-        raise UserError("labels need images first. Choose the target images, then give labels for them.")
-    files = session.pool_files
-    return LabelSpace(len(files), teacher.n_classes, names, files)
+def labels_of_folders(session: Session, n: int) -> None:
+    """Take the labels that class folders claim, for the first n images of the pool."""
+    labels = labels_from_folders(session.images, session.class_names)
+    rows = range(min(n, len(session.order)))
+    session.set_labels(tuple(rows), tuple(int(labels[session.order[row]]) for row in rows))
 
 
 def use_images(session: Session, target: str) -> None:

@@ -178,3 +178,12 @@ def layer_bars(layers: pd.DataFrame) -> alt.Chart:
 
 def _layered(*layers: alt.Chart) -> alt.LayerChart:
     return alt.layer(*layers).properties(height=HEIGHT)
+
+
+def class_bars(counts: pd.DataFrame) -> alt.Chart:
+    """Draw how many labels each class has (columns class, order, labels)."""
+    x = alt.X("class:N", sort=alt.SortField("order"), axis=alt.Axis(labelAngle=0 if len(counts) <= 12 else -90, labelLimit=80), title=None)
+    y = alt.Y("labels:Q", axis=alt.Axis(tickMinStep=1, tickCount=4), title="labels")
+    return (
+        alt.Chart(counts).mark_bar(color=COLORS[2], cornerRadiusEnd=2).encode(x, y, tooltip=["class:N", "labels:Q"]).properties(height=180)
+    )

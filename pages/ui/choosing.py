@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.overview import Decision, dial_table, iso_score_line, suspicion_table
+from engine.firmness import firmness_table
+from engine.overview import Decision, dial_table, iso_score_line
 from engine.types import Choice, Predictions
 from pages.ui.charts import choice_scatter, dial_curve, memory_scatter
 from pages.ui.state import Session
@@ -139,7 +140,7 @@ def suspicion(session: Session, decision: Decision, predictions: Predictions) ->
         return
     sample, pool, admissible = session.sample, session.pool, session.admissible
     firm = session.keep(
-        "suspicion", (session.decision_key, rate), lambda: suspicion_table(predictions, pool, sample, rate, admissible=admissible)
+        "suspicion", (session.decision_key, rate), lambda: firmness_table(predictions, pool, sample, rate, admissible=admissible)
     )
     for row in firm.itertuples():
         other = f"; most often it becomes {plain(row.other)}" if row.other else ""

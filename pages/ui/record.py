@@ -47,10 +47,14 @@ class Record:
     chosen_how: str = _at(Step.CHOICE, "")  # recommended, cheapest, dial or own
 
     @property
+    def has_standard_grid(self) -> bool:
+        """Whether the family is the standard one of 72."""
+        return (self.bits, self.percentiles, self.granularities, self.ends) == (BITS, PERCENTILES, ("tensor", "channel"), (False, True))
+
+    @property
     def uses_shipped_predictions(self) -> bool:
         """Whether the sample's ready-made predictions answer for this teacher, this family and these images."""
-        standard = (self.bits, self.percentiles, self.granularities, self.ends) == (BITS, PERCENTILES, ("tensor", "channel"), (False, True))
-        return bool(self.sample) and standard and self.target == "sample" and not self.is_edited and not self.is_live
+        return bool(self.sample) and self.has_standard_grid and self.target == "sample" and not self.is_edited and not self.is_live
 
     def forget_after(self, step: Step) -> Record:
         """Return the record with every field of a later step back at its default."""

@@ -5,7 +5,7 @@ The only file that touches `st.session_state`. Derived results live in memory an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from engine.choose import admissible_under, statistics_of
 from engine.overview import Decision, decide
 from engine.pool import PoolStatistics
 from engine.predictions import load_predictions
-from engine.samples import load_sample_predictions
+from engine.samples import SAMPLES, load_sample_predictions
 from engine.target import ImageSet
 from engine.types import Bools, LabeledSample, Predictions, Recipe, Teacher, UserError
 from pages.ui import jobs
@@ -129,10 +129,29 @@ class Session:
         return self.keep("images", target, lambda: open_target(self.folder, target, self.host.limits))
 
     @property
+    def has_images(self) -> bool:
+        """Whether the pool can be looked at; some samples and every predictions file come without their images."""
+        if self.record.target == "sample":
+            return SAMPLES[self.record.sample].target == "digits"
+        return bool(self.record.target)
+
+    @property
+    def order(self) -> Sequence[int]:
+        """Which image each pool row is; array files and the sample keep their own order."""
+        return self.checks["order"] if self.checks else range(len(self.images))
+
+    @property
     def pool_files(self) -> tuple[str, ...]:
-        """Names of the usable images in pool order, before the family is run."""
-        checks = self.checks or {"order": range(len(self.images))}
-        return tuple(self.images.names[index] for index in checks["order"])
+        """Names of the usable images in pool order."""
+        return tuple(self.images.names[index] for index in self.order)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes as far as anybody gave them, else their numbers."""
+        if self.teacher is not None:
+            return self.teacher.class_names
+        predictions = self.require_predictions()
+        return predictions.class_names or tuple(str(index) for index in range(predictions.n_classes))
 
     @property
     def evidence_key(self) -> Hashable:
@@ -155,6 +174,11 @@ class Session:
         if not self.record.rows:
             return None
         return LabeledSample(np.array(self.record.rows, np.int64), np.array(self.record.labels, np.int64))
+
+    @property
+    def suggested_rows(self) -> tuple[int, ...]:
+        """Pool rows whose labels would decide most; none before the family was run."""
+        return ()
 
     @property
     def admissible(self) -> Bools | None:

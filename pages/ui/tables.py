@@ -106,3 +106,45 @@ def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...]) -> pd.D
             }
         )
     return pd.DataFrame(rows)
+
+
+def shown_health(health: pd.DataFrame, *, is_proxy: bool) -> pd.DataFrame:
+    """The collapse diagnostics of every candidate."""
+    quality = "Agrees with teacher ↑ (%, proxy)" if is_proxy else "Right on labels ↑ (%)"
+    return pd.DataFrame(
+        {
+            "Candidate": health["name"],
+            quality: 100 * health["quality"],
+            "from (95 %)": 100 * health["low"],
+            "to": 100 * health["high"],
+            "Mean confidence (%)": 100 * health["confidence"],
+            "Distinct confidences (%)": 100 * health["distinct"],
+            "Share given to one class (%)": 100 * health["top_class_share"],
+            "One class only": health["single_class"],
+            "Collapsed": health["collapsed"],
+        }
+    )
+
+
+def shown_family(family: pd.DataFrame, float_bytes: int | None) -> pd.DataFrame:
+    """The grid as a table, before anything was run."""
+    return pd.DataFrame(
+        {
+            "Candidate": family["name"],
+            "Bits": family["bits"],
+            "Scales per": family["granularity"],
+            "Clip percentile": family["percentile"],
+            "Float ends": family["float_ends"],
+            "Memory ↓ (% of float)": 100 * family["cost"],
+            "Size ↓": [size(cost * float_bytes if float_bytes else None) for cost in family["cost"]],
+            "In budget": family["admissible"],
+        }
+    )
+
+
+def class_counts(labels: tuple[int, ...], class_names: tuple[str, ...]) -> pd.DataFrame:
+    """How many labels each class has: columns class, order, labels."""
+    counts = pd.Series(labels, dtype="int64").value_counts()
+    return pd.DataFrame(
+        {"class": class_names, "order": range(len(class_names)), "labels": [int(counts.get(k, 0)) for k in range(len(class_names))]}
+    )

@@ -15,6 +15,8 @@ from pages.ui.outline import outline_of
 from pages.ui.worker import Desk
 from pages.ui.workspace import read_json, write_json
 
+_SIZED = 300  # images whose size is looked at; enough to see whether they differ
+
 
 def import_teacher(
     desk: Desk, spec: str, arch: str | None = None, classes: int | None = None, class_names: list[str] | None = None
@@ -52,12 +54,17 @@ def check_images(desk: Desk, target: str) -> None:
     unusable = {image.name for image in bad}
     order = [int(index) for index in pool_order(images) if images.names[index] not in unusable]
     groups = duplicates(images)
+    row_of = {index: row for row, index in enumerate(order)}
+    shapes = [images.read(index).shape for index in order[:_SIZED]]
     checks = {
         "n_images": len(images),
         "order": order,
         "bad": [[image.name, image.reason] for image in bad[:200]],
         "n_bad": len(bad),
         "duplicates": [[images.names[index] for index in group[:5]] for group in groups[:100]],
+        "duplicate_rows": [[row_of[index] for index in group if index in row_of] for group in groups],
+        "heights": [min((s[0] for s in shapes), default=0), max((s[0] for s in shapes), default=0)],
+        "widths": [min((s[1] for s in shapes), default=0), max((s[1] for s in shapes), default=0)],
         "n_duplicates": sum(len(group) - 1 for group in groups),
         "class_folders": list(images.class_folders or ()),
         "notes": list(images.notes),
