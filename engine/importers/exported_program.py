@@ -60,7 +60,9 @@ def _image_shape(program: torch.export.ExportedProgram) -> tuple[int | None, int
 
 
 def _refuse_training_mode(program: torch.export.ExportedProgram) -> None:
-    updates = bool(program.graph_signature.buffers_to_mutate)  # BatchNorm in training mode updates its running mean
-    drops = any(node.target == torch.ops.aten.dropout.default and node.args[2] for node in program.graph.nodes)
-    if updates or drops:
-        raise UserError(f"the program was exported in training mode. Export it for inference: {_HOW}.")
+    for node in program.graph.nodes:
+        drops = node.target == torch.ops.aten.dropout.default and node.args[2]
+        # A BatchNorm without running statistics uses the batch's own in both modes; nothing to say about that one.
+        normalises = node.target == torch.ops.aten.batch_norm.default and node.args[5] and node.args[3] is not None
+        if drops or normalises:
+            raise UserError(f"the program was exported in training mode ({node.name}). Export it for inference: {_HOW}.")
