@@ -1,0 +1,190 @@
+"""`export`: write a candidate as packed ONNX with its certificate, and check that it is the model that was judged."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shlex
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.commands.select import choice_record, labeled_sample
+from engine.family import parse_candidate, parse_slug, standard_family
+from engine.types import Floats, Predictions, Recipe, Teacher, UserError
+
+HELP = "write a candidate as packed ONNX with its certificate"
+
+_PATHS = ("teacher", "images", "predictions", "labels", "class_names")
+_N_IMAGES = 16  # enough to show a difference, few enough to run every way in seconds
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--teacher", required=True, help="a model file, timm:NAME or sample:NAME")
+    parser.add_argument("--candidate", help="its name or number, e.g. b4-channel-q99.5-ends or 26; without it, the pick of --method")
+    parser.add_argument("--out", required=True, help="folder to write")
+    parser.add_argument("--images", help="images to check the file with: folder, .zip, .npy or .npz (default: seeded noise)")
+    parser.add_argument("--n-images", type=int, default=_N_IMAGES, help="how many of them")
+    parser.add_argument("--max-opset", type=int, default=25, help="highest ONNX opset allowed; 2-bit integers need 25, else 21 is enough")
+    parser.add_argument("--formats", default="onnx", help="comma-separated: onnx, safetensors, packed, keras")
+    parser.add_argument("--bundle", action="store_true", help="also write OUT.zip")
+    evidence = parser.add_argument_group("evidence for the choice")
+    evidence.add_argument("--predictions", help="predictions .npz the choice rests on; its probabilities are what the file must repeat")
+    evidence.add_argument("--method", help="the rule that chose, as in `select`")
+    evidence.add_argument("--labels", help="CSV of row,label or file,label")
+    teacher = parser.add_argument_group("the teacher, where it does not say so itself")
+    teacher.add_argument("--arch", help="timm architecture of a bare checkpoint")
+    teacher.add_argument("--classes", type=int, help="its number of classes")
+    teacher.add_argument("--class-names", help="text file with one class name a line")
+    for name in ("size", "resize", "mean", "std", "order"):
+        teacher.add_argument(f"--{name}", help="as in `predict`")
+    teacher.add_argument("--scale", type=float, help="as in `predict`")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    from engine.export import write, write_bundle
+
+    if args.n_images < 1:
+        raise UserError(f"--n-images is {args.n_images}; give at least 1.")
+    predictions, evidence = _evidence(args)
+    recipe = _recipe(args, evidence)
+    teacher = _load_teacher(args)
+    rows = _rows(args, teacher, predictions, recipe) if args.images else _Rows(None, None)
+    source = Path(args.teacher)
+    certificate = write(
+        teacher,
+        recipe,
+        args.out,
+        max_opset=args.max_opset,
+        images=rows.images,
+        judged=rows.judged,
+        evidence=evidence,
+        formats=tuple(part.strip() for part in args.formats.split(",")),
+        source_path=source if source.is_file() else None,
+        command=_command(args, recipe),
+        on_progress=_progress,
+    )
+    bundle = write_bundle(args.out, Path(args.out).with_name(Path(args.out).name + ".zip")) if args.bundle else None
+    return {
+        "folder": str(args.out),
+        "bundle": None if bundle is None else str(bundle),
+        "recipe": certificate.recipe,
+        "passed": certificate.passed,
+        "failed": not certificate.passed,
+        "sha256": certificate.sha256,
+        "checks": [asdict(check) for check in certificate.checks],
+        "sizes": asdict(certificate.sizes),
+        "profiles": [asdict(profile) for profile in certificate.profiles],
+        "notes": list(certificate.notes),
+    }
+
+
+def _progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\rexport: step {done} of {total}" + ("\n" if done >= total else ""))
+        sys.stderr.flush()
+
+
+def _load_teacher(args: argparse.Namespace) -> Teacher:
+    from engine.commands.predict_arguments import choose_preprocessing, read_class_names
+    from engine.teacher import load_teacher
+
+    teacher = load_teacher(args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names))
+    return replace(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
+
+
+def _command(args: argparse.Namespace, recipe: Recipe) -> str:
+    """Return the command that recreates the export; paths by their file names, which is all a stranger can use."""
+    words = ["python", "-m", "engine", "export"]
+    skipped = {"json", "out", "candidate", "bundle", "predictions", "method", "labels"}
+    for name, value in vars(args).items():
+        if value is None or name in skipped or (name, value) in (("max_opset", 25), ("n_images", _N_IMAGES), ("formats", "onnx")):
+            continue
+        words += [f"--{name.replace('_', '-')}", Path(value).name if name in _PATHS and Path(value).exists() else str(value)]
+    return shlex.join([*words, "--candidate", recipe.slug, "--out", "DIR"])
+
+
+# --- candidate and evidence ---------------------------------------------------------------
+
+
+def _evidence(args: argparse.Namespace) -> tuple[Predictions | None, dict[str, Any]]:
+    if args.predictions is None:
+        if args.method or args.labels:
+            raise UserError("--method and --labels need the --predictions they choose from.")
+        return None, {}
+    from engine.choose import choose
+    from engine.predictions import load_predictions
+
+    predictions = load_predictions(args.predictions)
+    with Path(args.predictions).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    evidence: dict[str, Any] = {"predictions": Path(args.predictions).name, "predictions_sha256": digest}
+    if args.method is not None:
+        choice = choose(args.method, predictions, labeled_sample(predictions, args.labels))
+        evidence |= choice_record(choice)
+        evidence["runner_up"] = None if choice.runner_up is None else predictions.names[choice.runner_up]
+        evidence["candidates"] = list(predictions.names)
+    return predictions, evidence
+
+
+def _recipe(args: argparse.Namespace, evidence: dict[str, Any]) -> Recipe:
+    picked = evidence.get("name")
+    if args.candidate is None:
+        if picked is None:
+            raise UserError("no candidate was named. Give --candidate NAME, or --predictions FILE --method RULE to export its pick.")
+        return parse_slug(picked)
+    text = args.candidate.strip()
+    recipe = parse_candidate(text, standard_family()) if text.lstrip("-").isdecimal() else parse_slug(text)
+    if picked is not None and picked != recipe.slug:
+        evidence["warnings"] = [*evidence["warnings"], f"{evidence['method']} picks {picked}; {recipe.slug} was exported on request."]
+    return recipe
+
+
+# --- images -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Prepared images (n, ...) and what was judged on them (n, K), where that is known."""
+
+    images: NDArray[np.float32] | None
+    judged: Floats | None
+
+
+def prepared_images(path: str, indices: list[int] | None, n: int, preprocessing: Any) -> NDArray[np.float32]:
+    """Return n images of a set (or those at `indices`) as a model takes them, float32 (n, ...)."""
+    from engine.target import normalise, open_images, pool_order, prepare
+
+    images = open_images(path)
+    chosen = indices if indices is not None else [int(i) for i in pool_order(images)[:n]]
+    return normalise(np.stack([prepare(images.read(i), preprocessing) for i in chosen]), preprocessing)
+
+
+def _rows(args: argparse.Namespace, teacher: Teacher, predictions: Predictions | None, recipe: Recipe) -> _Rows:
+    from engine.target import open_images
+
+    if predictions is None or recipe.slug not in predictions.names:
+        return _Rows(prepared_images(args.images, None, args.n_images, teacher.preprocessing), None)
+    images = open_images(args.images)
+    place = {name: index for index, name in enumerate(images.names)}
+    if predictions.files is not None:
+        found = [(row, place[file]) for row, file in enumerate(predictions.files) if file in place][: args.n_images]
+    else:  # predictions that name no files come from an array, row by row
+        found = [(row, row) for row in range(min(args.n_images, predictions.n_images, len(images)))]
+    if not found or (predictions.files is None and (images.kind != "array" or len(images) != predictions.n_images)):
+        raise UserError("the predictions were not made on these images: no names match. Give the images of that run, or leave one out.")
+    rows, indices = zip(*found, strict=True)
+    judged = predictions.candidates[predictions.names.index(recipe.slug)][list(rows)]
+    return _Rows(prepared_images(args.images, list(indices), args.n_images, teacher.preprocessing), np.asarray(judged))
+
+
+def summary(result: dict[str, Any]) -> str:
+    sizes, failed = result["sizes"], [check for check in result["checks"] if not check["passed"]]
+    verdict = "it is the model that was judged" if not failed else "it is NOT certified"
+    lines = [f"{result['folder']}/model.onnx: {result['recipe']}, {sizes['file'] / sizes['float_file']:.1%} of the float file; {verdict}."]
+    lines += [f"failed: {check['sentence']}" for check in failed]
+    return "\n".join([*lines, *result["notes"]])

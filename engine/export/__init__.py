@@ -1,0 +1,21 @@
+"""The exact bytes that were judged: packed ONNX, its certificate, framework-native copies, the bundle and its verification."""
+
+from engine.export.bundle import write_bundle
+from engine.export.certificate import Certificate, Check, Probe, Profile, Sizes
+from engine.export.native import FORMATS, load_packed
+from engine.export.verification import Verification, verify
+from engine.export.writing import write
+
+__all__ = [
+    "FORMATS",
+    "Certificate",
+    "Check",
+    "Probe",
+    "Profile",
+    "Sizes",
+    "Verification",
+    "load_packed",
+    "verify",
+    "write",
+    "write_bundle",
+]

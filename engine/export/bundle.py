@@ -1,0 +1,118 @@
+"""A bundle as a zip: write one with the same bytes each time, and read a stranger's within bounds, never onto the disk.
+
+Knows archives and folders. What the files must contain is the business of `verification`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.export.certificate import Certificate
+from engine.types import UserError
+
+CERTIFICATE = "certificate.json"
+MAX_FILES = 50
+MAX_BYTES = 8 * 1000**3  # unpacked, all files together
+MAX_CERTIFICATE_BYTES = 64 * 1000**2
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can state: the same folder gives the same bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """An opened folder or zip: its file names, their sizes, and a reader that returns bytes up to the size stated."""
+
+    sizes: dict[str, int]
+    read: Callable[[str], bytes]
+    is_zip: bool
+
+
+def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:
+    """Zip the files that the folder's certificate lists, and the certificate; return the zip's path.
+
+    The same folder gives the same bytes. Raises UserError if the folder holds no complete export.
+    """
+    folder, target = Path(folder), Path(zip_path)
+    with open_bundle(folder) as bundle:
+        names = sorted({CERTIFICATE, *read_certificate(bundle).files})
+        missing = [name for name in names if name not in bundle.sizes]
+        if missing:
+            raise UserError(f"{folder} lacks {missing[0]}, which its certificate lists. Export the model again.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            for name in names:
+                entry = zipfile.ZipInfo(name, _EPOCH)
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, (folder / name).read_bytes(), zipfile.ZIP_DEFLATED, 6)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def read_certificate(bundle: Bundle) -> Certificate:
+    """Return the bundle's certificate; raise UserError if there is none or it is damaged."""
+    if CERTIFICATE not in bundle.sizes:
+        raise UserError("there is no certificate.json here. Give the folder or zip that python -m engine export wrote.")
+    if bundle.sizes[CERTIFICATE] > MAX_CERTIFICATE_BYTES:
+        raise UserError("certificate.json is larger than any certificate. This is no bundle of ours.")
+    try:
+        text = bundle.read(CERTIFICATE).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError("certificate.json is damaged or no certificate. Export the model again, or copy the bundle again.") from error
+    return Certificate.from_json(text)
+
+
+@contextmanager
+def open_bundle(path: str | Path) -> Iterator[Bundle]:
+    """Open a bundle folder or zip; raise UserError if it is neither, or breaks a bound."""
+    path = Path(path)
+    if path.is_dir():
+        yield _folder(path)
+        return
+    if not path.is_file():
+        raise UserError(f"there is nothing at {str(path)!r}. Give the folder or zip that python -m engine export wrote.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield _archive(archive, path.name)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
+        raise UserError(f"{path.name} is damaged or no zip. Copy the bundle again.") from error
+
+
+def _folder(folder: Path) -> Bundle:
+    # links are left out: a bundle is read from its own folder only
+    files = {item.name: item.stat().st_size for item in folder.iterdir() if item.is_file() and not item.is_symlink()}
+    return Bundle(files, lambda name: (folder / name).read_bytes(), False)
+
+
+def _archive(archive: zipfile.ZipFile, name: str) -> Bundle:
+    entries = archive.infolist()
+    if len(entries) > MAX_FILES or sum(entry.file_size for entry in entries) > MAX_BYTES:
+        raise UserError(f"{name} holds {len(entries)} files or unpacks beyond {MAX_BYTES // 1000**3} GB; a bundle does neither.")
+    for entry in entries:
+        _refuse_strange(entry, name)
+    sizes = {entry.filename: entry.file_size for entry in entries}
+    if len(sizes) < len(entries):
+        raise UserError(f"{name} holds two files of one name. This is no bundle of ours.")
+
+    def read(member: str) -> bytes:
+        with archive.open(member) as file:
+            # the stated size is a claim; what is read never exceeds it
+            return file.read(sizes[member])
+
+    return Bundle(sizes, read, True)
+
+
+def _refuse_strange(entry: zipfile.ZipInfo, name: str) -> None:
+    plain = entry.filename == Path(entry.filename).name and "\\" not in entry.filename and entry.filename not in ("", ".", "..")
+    if not plain or entry.is_dir() or stat.S_ISLNK(entry.external_attr >> 16) or entry.flag_bits & 0x1:
+        raise UserError(f"{name} contains {entry.filename!r}: a bundle has plain files only, no folders, links or passwords.")
