@@ -1,0 +1,101 @@
+"""`study`: the paper's protocol on one or many predictions files, with tables, figures and a report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.anchors import ANCHORS
+from engine.choose import METHODS
+from engine.family import parse_budget
+from engine.study.config import StudyConfig
+from engine.study.findings import summary as findings
+from engine.study.report import write_report
+from engine.study.run import run_study
+from engine.types import UserError
+
+HELP = "run the paper's protocol on predictions files and write tables, figures and a report"
+_BAR = 24  # characters
+Number = TypeVar("Number", int, float)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    default = StudyConfig()
+    parser.add_argument("files", nargs="+", metavar="FILE", help="predictions .npz with a test part")
+    parser.add_argument("--out", required=True, help="folder for the study; a killed study goes on from what is there")
+    parser.add_argument("--groups", help="CSV of family,setting,shift,seed,execution; family is a file's name without .npz")
+    parser.add_argument("--budgets", default=",".join(map(str, default.budgets)), help="numbers of labels, e.g. 10,25,50")
+    parser.add_argument("--rates", default="0", help="shares of wrong labels, e.g. 0,.2,.4")
+    parser.add_argument("--rules", help=f"any of: {', '.join(METHODS)} (default: all)")
+    parser.add_argument("--repetitions", type=int, help="samples drawn per cell (default: 25 with clean labels, 10 with wrong ones)")
+    parser.add_argument("--memory-budgets", help="shares of float memory beside no limit, e.g. .22,.3")
+    parser.add_argument("--anchors", default="pool", help=f"any of: {', '.join(ANCHORS)}")
+    parser.add_argument("--floors", default="1e-8", help="lower clips of probabilities, the main one first, e.g. 1e-8,1e-6,1e-12")
+    parser.add_argument("--workers", type=int, help="families studied at the same time (default: one per core)")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    if args.workers is not None and args.workers < 1:
+        raise UserError(f"--workers is {args.workers}; at least 1 is needed.")
+    config = _config(args)
+    result = run_study(args.files, args.out, config, groups=args.groups, workers=args.workers, on_progress=_progress_bar())
+    report = write_report(result)
+    return {
+        "out": str(result.out),
+        "report": str(report),
+        "families": list(result.families),
+        "rows": len(result.results),
+        "skipped": [{"family": entry.family, "reason": entry.reason} for entry in result.skipped],
+        "findings": findings(result),
+    }
+
+
+def _config(args: argparse.Namespace) -> StudyConfig:
+    limits = [parse_budget(text) for text in _split(args.memory_budgets or "")]
+    return StudyConfig(
+        budgets=_numbers("--budgets", args.budgets, int),
+        rates=_numbers("--rates", args.rates, float),
+        rules=tuple(_split(args.rules)) if args.rules else METHODS,
+        repetitions=args.repetitions,
+        memory_budgets=(None, *limits),
+        anchors=tuple(_split(args.anchors)),
+        floors=_numbers("--floors", args.floors, float),
+    )
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> tuple[Number, ...]:
+    try:
+        return tuple(kind(part) for part in _split(text))
+    except ValueError:
+        raise UserError(f"{option} is {text!r}; it must be numbers with commas between them, e.g. 10,25.") from None
+
+
+def _progress_bar() -> Callable[[int, int], None] | None:
+    """Return a callback that draws one line on a terminal, or None where nobody watches."""
+    if not sys.stderr.isatty():
+        return None
+    started = time.monotonic()
+
+    def draw(done: int, total: int) -> None:
+        filled = _BAR * done // max(total, 1)
+        spent = time.monotonic() - started
+        left = f", about {spent / done * (total - done):.0f} s left" if 0 < done < total else ""
+        end = "\n" if done == total else ""
+        sys.stderr.write(f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {done}/{total} families{left}\x1b[K{end}")
+        sys.stderr.flush()
+
+    return draw
+
+
+def summary(result: dict[str, Any]) -> str:
+    lines = [f"{len(result['families'])} families, {result['rows']} selections. Report: {Path(result['report'])}"]
+    lines += [f"- {sentence}" for sentence in result["findings"]]
+    return "\n".join(lines + [f"left out {entry['family']}: {entry['reason']}" for entry in result["skipped"]])

@@ -1,0 +1,128 @@
+"""What a study found, in one sentence per question: the titles of its pictures and the head of its report.
+
+Reads the tables. Says what the numbers say, also when the anchored rule loses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.study import comparisons, family_tables, tables
+from engine.study.result import StudyResult
+
+
+def smallest(result: StudyResult) -> str:
+    """Which rule has the lowest mean regret with the fewest labels?"""
+    table = tables.regret_at_smallest_budget(result)
+    if not len(table):
+        return "No rule was run"
+    means = table.groupby(["rule", "labels"], sort=False)["mean_regret"].mean().reset_index().sort_values("mean_regret", kind="stable")
+    best, free = means.iloc[0], means[means["labels"] == "none"]
+    labels = "without labels" if best["labels"] == "none" else f"with {best['labels']} labels"
+    sentence = f"{best['rule']} has the lowest mean regret, {best['mean_regret']:.3f}, {labels}"
+    if best["labels"] != "none" and len(free):
+        sentence += f"; the best label-free rule is {free['rule'].iloc[0]}, {free['mean_regret'].iloc[0]:.3f}"
+    return sentence
+
+
+def budgets(result: StudyResult) -> str:
+    """With how many clean labels is the anchored rule better on average?"""
+    table = comparisons.where_anchoring_wins(result)
+    if not len(table):
+        return "Mean regret by number of labels"
+    clean = table[table["rate"] == 0].groupby("n")[["val-ce", "ce-combo"]].mean()
+    better = [int(n) for n in clean.index[clean["ce-combo"] < clean["val-ce"]]]
+    worse = [int(n) for n in clean.index[clean["ce-combo"] > clean["val-ce"]]]
+    if not better:
+        return "Anchoring does not lower mean regret at any number of labels"
+    if not worse:
+        return "Anchoring lowers mean regret at every number of labels"
+    return f"Anchoring lowers mean regret at {_listed(better)} labels and raises it at {_listed(worse)}"
+
+
+def corruption(result: StudyResult) -> str:
+    """In how many corrupted cells does the anchored rule beat direct validation, and which rule is lowest?"""
+    table = comparisons.where_anchoring_wins(result)
+    wrong = table[table["rate"] > 0] if len(table) else table
+    if not len(wrong):
+        return "Mean regret under wrong labels"
+    grid = tables.corruption_grid(result)
+    lowest = grid[grid["rate"] > 0]["lowest"].value_counts()
+    wins = int((wrong["difference"] < 0).sum())
+    return f"With wrong labels anchoring beats direct validation in {wins} of {len(wrong)} cells; lowest most often: {lowest.index[0]} ({lowest.iloc[0]})"
+
+
+def paired(result: StudyResult) -> str:
+    """How many differences survive correction?"""
+    table = comparisons.paired_inference(result)
+    table = table[table["comparison"] == "ce-combo − val-ce"] if len(table) else table
+    if not len(table):
+        return "Paired differences"
+    clear = table[table["p_holm"] < 0.05]
+    helped, harmed = int((clear["difference"] < 0).sum()), int((clear["difference"] > 0).sum())
+    units = int(table["units"].max())
+    few = f" ({units} units: a two-sided test cannot go below p = {2 ** (1 - units):.2g})" if units < 7 else ""
+    return f"Anchoring is clearly better in {helped} cells and clearly worse in {harmed}, of {len(table)}{few}"
+
+
+def regimes(result: StudyResult) -> str:
+    """Is confidence a hint or a trap in these families?"""
+    table = family_tables.regimes(result)
+    if not len(table):
+        return "Confidence against accuracy"
+    inverted = table["worst_confidence"] > table["best_confidence"]
+    if inverted.all():
+        return "The worst candidate is more confident than the best: confidence misleads here"
+    if not inverted.any():
+        return "The worst candidate is less confident than the best: confidence is a usable hint here"
+    return f"The worst candidate is more confident than the best in {', '.join(table['setting'][inverted])}, not in the rest"
+
+
+def coefficients(result: StudyResult) -> str:
+    """How often do labels fail to move the choice?"""
+    table = tables.coefficients(result)
+    table = table[(table["rate"] == 0) & (table["rule"] == "ce-combo")] if len(table) else table
+    if not len(table):
+        return "Coefficients chosen by cross-validation"
+    by_n = table.groupby("n")["reverted_to_anchor"].mean()
+    few, many = int(by_n.index.min()), int(by_n.index.max())
+    return f"CE-combo falls back to the anchor in {by_n[few]:.0%} of outcomes with {few} labels, {by_n[many]:.0%} with {many}"
+
+
+def cost(result: StudyResult) -> str:
+    """What does the middle memory budget cost?"""
+    table = family_tables.cost_frontier(result)
+    table = table[np.isfinite(table["memory_budget"])] if len(table) else table
+    if not len(table):
+        return "Loss within a memory budget"
+    loosest = table[table["memory_budget"] == table["memory_budget"].max()]
+    return (
+        f"A budget of {loosest['memory_budget'].iloc[0]:.0%} of float memory costs {loosest['excess_over_free'].mean():.3f} nats on average"
+    )
+
+
+def attenuation(result: StudyResult) -> str:
+    """How far is the theory from the measurement?"""
+    table = family_tables.attenuation(result)
+    if not len(table):
+        return "Attenuation under wrong labels"
+    return f"Wrong labels shrink linear criteria as predicted, to within {table['largest_gap'].max():.3f}"
+
+
+def summary(result: StudyResult) -> list[str]:
+    """The study in a few sentences, for the head of the report and the command line."""
+    sentences = [smallest(result), budgets(result)]
+    if len(tables.corruption_grid(result)):
+        sentences.append(corruption(result))
+    sentences += [paired(result), regimes(result)]
+    optimal = family_tables.anchor_already_optimal(result)
+    if len(optimal):
+        sentences.append(
+            f"The candidate closest to the teacher is already the best in {optimal['already_optimal'].sum()} of {optimal['families'].sum()} families"
+        )
+    return [f"{sentence}." for sentence in sentences]
+
+
+def _listed(values: list[int]) -> str:
+    names = [str(value) for value in values]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
