@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
@@ -76,6 +75,7 @@ def without_kernels(graph: bytes, kernels: Sequence[Kernel]) -> bytes:
     This is the one way to swap weights that happens BEFORE onnxruntime optimises the graph. Its `add_initializer` happens after:
     the folded BatchNorm and the reordered kernels would still be the teacher's.
     """
+    import onnx  # workers do without it
 
     model = onnx.ModelProto.FromString(graph)
     names = {kernel.name for kernel in kernels}
