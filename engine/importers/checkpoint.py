@@ -6,6 +6,7 @@ Knows file formats and the wrappings training scripts add. Knows nothing of arch
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,19 +37,21 @@ def read_weights(path: Path, *, max_bytes: int) -> dict[str, torch.Tensor]:
 
 
 def _read_torch(path: Path, max_bytes: int) -> Any:
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > max_bytes:
-                raise UserError(f"{path.name} unpacks to more than {max_bytes / 1e9:.1f} GB, the limit for a checkpoint.")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > max_bytes:
+                    raise UserError(f"{path.name} unpacks to more than {max_bytes / 1e9:.1f} GB, the limit for a checkpoint.")
+        with warnings.catch_warnings():  # torch warns of unusual pickles before it refuses them
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        if "Unsupported global" not in str(error) and "weights_only" not in str(error):
+        if "Unsupported" not in str(error) and "weights_only" not in str(error):
             raise UserError(f"{path.name} is damaged or no PyTorch checkpoint. Save or copy it again.") from error
         raise UserError(
             f"{path.name} contains Python objects beside tensors (a whole pickled model?), and loading those would run its code. {_INSTEAD}"
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
         raise UserError(f"{path.name} is damaged or no PyTorch checkpoint ({str(error).splitlines()[0][:160]}). {_INSTEAD}") from error
 
 

@@ -15,18 +15,18 @@ from engine.types import Preprocessing, UserError
 Mode = Literal["caffe", "tf", "torch"]
 
 # A family is recognised by the model's own name, or by the names of layers only that family has (a head put on top of
-# `base.output` renames the model, not its layers). Order matters: the more specific pattern comes first.
-_FAMILIES: tuple[tuple[str, Mode, tuple[str, ...]], ...] = (
-    (r"resnet(50|101|152)v2", "tf", ("conv1_conv", "post_bn")),
-    (r"resnet(50|101|152)", "caffe", ("conv1_conv", "conv1_bn", "conv2_block1_1_conv")),
-    (r"vgg(16|19)", "caffe", ("block1_conv1", "block5_conv3")),
-    (r"mobilenetv2", "tf", ("Conv1", "bn_Conv1", "expanded_conv_depthwise")),
-    (r"mobilenet_\d", "tf", ("conv1", "conv1_bn", "conv_dw_1")),
-    (r"xception", "tf", ("block1_conv1", "block14_sepconv2")),
-    (r"inception_resnet_v2", "tf", ("mixed_5b", "conv_7b")),
-    (r"inception_v3", "tf", ("mixed0", "mixed10")),
-    (r"densenet(121|169|201)", "torch", ("conv2_block1_0_bn", "conv2_block1_concat")),
-    (r"nasnet", "tf", ("stem_conv1", "stem_bn1")),
+# `base.output` renames the model, not its layers). The module in keras.applications, its name, its mode, its layers.
+_FAMILIES: tuple[tuple[str, str, Mode, tuple[str, ...]], ...] = (
+    ("resnet_v2", r"resnet(50|101|152)v2", "tf", ("conv1_conv", "post_bn")),
+    ("resnet", r"resnet(50|101|152)$", "caffe", ("conv1_conv", "conv1_bn", "conv2_block1_add")),
+    ("densenet", r"densenet(121|169|201)", "torch", ("conv1_conv", "conv2_block1_concat")),
+    ("vgg", r"vgg(16|19)", "caffe", ("block1_conv1", "block5_conv3")),
+    ("mobilenet_v2", r"mobilenetv2_", "tf", ("Conv1", "bn_Conv1", "expanded_conv_depthwise")),
+    ("mobilenet", r"mobilenet_\d", "tf", ("conv1", "conv1_bn", "conv_dw_1")),
+    ("xception", r"xception", "tf", ("block1_conv1", "block14_sepconv2")),
+    ("inception_resnet_v2", r"inception_resnet_v2", "tf", ("mixed_5b", "conv_7b")),
+    ("inception_v3", r"inception_v3", "tf", ("mixed0", "mixed10")),
+    ("nasnet", r"nasnet", "tf", ("stem_conv1", "stem_bn1")),
 )
 _PIXEL_ARITHMETIC = ("Rescaling", "Normalization", "TrueDivide", "Divide", "Multiply", "Subtract", "Add")
 
@@ -46,7 +46,7 @@ def state_preprocessing(model: Any, shape: tuple[int | None, int | None, int | N
     if family is None or channels != 3:
         return plain, "No preprocessing was stated and the model is not a known keras.applications family: pixels are scaled to 0..1."
     name, mode = family
-    return _with_mode(plain, mode), f"The layers are those of {name}, so its own preprocess_input is used ({mode} mode)."
+    return _with_mode(plain, mode), f"The layers are those of keras.applications.{name}, so its preprocess_input is used ({mode} mode)."
 
 
 def _with_mode(plain: Preprocessing, mode: Mode | None) -> Preprocessing:
@@ -82,10 +82,11 @@ def _scales_itself(model: Any) -> bool:
 
 
 def _family(model: Any) -> tuple[str, Mode] | None:
-    for part in _nested(model):
-        layers = {layer.name for layer in part.layers}
-        for pattern, mode, signature in _FAMILIES:
-            found = re.match(pattern, part.name.lower())
-            if found or layers.issuperset(signature):
-                return (found.group() if found else pattern.replace(r"_\d", "").replace("(50|101|152)", "").split("(")[0]), mode
+    parts = list(_nested(model))
+    for name, pattern, mode, _ in _FAMILIES:
+        if any(re.match(pattern, part.name.lower()) for part in parts):
+            return name, mode
+    for name, _, mode, signature in _FAMILIES:
+        if any({layer.name for layer in part.layers}.issuperset(signature) for part in parts):
+            return name, mode
     return None
