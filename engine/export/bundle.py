@@ -5,14 +5,17 @@ Knows archives and folders. What the files must contain is the business of `veri
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from engine.export.certificate import Certificate
 from engine.types import UserError
@@ -21,16 +24,30 @@ CERTIFICATE = "certificate.json"
 MAX_FILES = 50
 MAX_BYTES = 8 * 1000**3  # unpacked, all files together
 MAX_CERTIFICATE_BYTES = 64 * 1000**2
+_BLOCK = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can state: the same folder gives the same bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """An opened folder or zip: its file names, their sizes, and a reader that returns bytes up to the size stated."""
+    """An opened folder or zip: its files with the sizes they state, and how to open one."""
 
     sizes: dict[str, int]
-    read: Callable[[str], bytes]
+    open: Callable[[str], IO[bytes]]
     is_zip: bool
+
+    def read(self, name: str) -> bytes:
+        """Return a file's bytes, never more than the size it states."""
+        with self.open(name) as file:
+            return file.read(self.sizes[name])
+
+    def sha256(self, name: str) -> str:
+        """Return a file's hash without holding the file in memory."""
+        digest = hashlib.sha256()
+        with self.open(name) as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
 
 
 def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:
@@ -84,14 +101,14 @@ def open_bundle(path: str | Path) -> Iterator[Bundle]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield _archive(archive, path.name)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
         raise UserError(f"{path.name} is damaged or no zip. Copy the bundle again.") from error
 
 
 def _folder(folder: Path) -> Bundle:
     # links are left out: a bundle is read from its own folder only
     files = {item.name: item.stat().st_size for item in folder.iterdir() if item.is_file() and not item.is_symlink()}
-    return Bundle(files, lambda name: (folder / name).read_bytes(), False)
+    return Bundle(files, lambda name: (folder / name).open("rb"), False)
 
 
 def _archive(archive: zipfile.ZipFile, name: str) -> Bundle:
@@ -103,13 +120,7 @@ def _archive(archive: zipfile.ZipFile, name: str) -> Bundle:
     sizes = {entry.filename: entry.file_size for entry in entries}
     if len(sizes) < len(entries):
         raise UserError(f"{name} holds two files of one name. This is no bundle of ours.")
-
-    def read(member: str) -> bytes:
-        with archive.open(member) as file:
-            # the stated size is a claim; what is read never exceeds it
-            return file.read(sizes[member])
-
-    return Bundle(sizes, read, True)
+    return Bundle(sizes, archive.open, True)
 
 
 def _refuse_strange(entry: zipfile.ZipInfo, name: str) -> None:

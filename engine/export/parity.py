@@ -123,25 +123,22 @@ def _unpacked(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> dic
 
 def runtime_checks(content: bytes, comparison: Comparison) -> Iterator[Check]:
     """Yield one check per way to run the file in onnxruntime, then argmax agreement and KL of the default way."""
-    ways: list[tuple[str, str, ort.SessionOptions]] = [
-        (f"onnxruntime, optimization {level}", f"optimization level {level}", options(level)) for level in LEVELS
-    ]
-    ways.append(("onnxruntime, folded to float", "weights folded to float at load", options(folded=True)))
-    ways.append(("onnxruntime, default options", "its default options", ort.SessionOptions()))
+    ways = {f"onnxruntime, optimization {level}": options(level) for level in LEVELS}
+    ways |= {"onnxruntime, folded to float": options(folded=True), "onnxruntime, default options": ort.SessionOptions()}
     probs: Floats = comparison.judged
-    for name, how, settings in ways:
+    for name, settings in ways.items():
         try:
             probs = run_file(content, comparison.images, comparison.output, settings)
         except _FAILURES as error:
-            yield Check(name, False, None, LIMIT, f"onnxruntime refuses the file with {how}: {_first_line(error)}")
+            yield Check(name, False, None, LIMIT, f"onnxruntime refuses the file: {_first_line(error)}")
             return
-        yield _difference(name, f"onnxruntime with {how}", probs, comparison.judged, LIMIT)
+        yield _difference(name, probs, comparison.judged, LIMIT)
     yield _argmax(probs, comparison.judged)
     yield _divergence(probs, comparison.judged)
     yield _batches(content, comparison)
 
 
-def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 20.0) -> Check:
+def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 8.0) -> Check:
     """Check the file in onnx's reference evaluator, image by image until `seconds` have passed (at least one image)."""
     name = "onnx reference evaluator"
     started = time.monotonic()
@@ -157,14 +154,14 @@ def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 
             name, True, None, REFERENCE_LIMIT, f"Not run, and not counted: the evaluator lacks an operator ({_first_line(error)})."
         )
     judged = comparison.judged[: len(probs)]
-    return _difference(name, f"onnx's reference evaluator ({len(probs)} images)", np.concatenate(probs), judged, REFERENCE_LIMIT)
+    return _difference(f"{name}, {len(probs)} images", np.concatenate(probs), judged, REFERENCE_LIMIT)
 
 
-def _difference(name: str, who: str, probs: Floats, judged: Floats, limit: float) -> Check:
+def _difference(name: str, probs: Floats, judged: Floats, limit: float) -> Check:
     value = float(np.abs(probs - judged).max()) if probs.shape == judged.shape else float("inf")
     passed = bool(value < limit)  # nan is no pass
-    verdict = "as judged" if passed else "not the model that was judged"
-    return Check(name, passed, value, limit, f"{who}: probabilities differ by at most {value:.1e}, {verdict}.")
+    verdict = "" if passed else ": this is not the model that was judged"
+    return Check(name, passed, value, limit, f"Probabilities differ by at most {value:.1e} from the judged ones{verdict}.")
 
 
 def _argmax(probs: Floats, judged: Floats) -> Check:

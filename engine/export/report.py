@@ -21,8 +21,8 @@ _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:56rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.1rem;margin-top:2rem}.ok{color:var(--ok)}.bad{color:var(--bad)}.soft{color:var(--soft)}
 table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);
-vertical-align:top;overflow-wrap:anywhere}th{color:var(--soft);font-weight:600}td.n{text-align:right;white-space:nowrap}
-.bar{background:var(--bar);height:.9rem;border-radius:2px}code,pre{font:.85rem/1.5 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
+vertical-align:top}td:last-child{overflow-wrap:anywhere}th{color:var(--soft);font-weight:600}.n{white-space:nowrap}
+.room{width:60%}.bar{background:var(--bar);height:.9rem;border-radius:2px}code,pre{font:.85rem/1.5 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
 """
 
 
@@ -60,7 +60,7 @@ def certificate_html(certificate: Certificate) -> str:
         "<h2>Notes</h2>",
         "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in c.notes) + "</ul>",
         "<h2>Origin</h2>",
-        _table(("", ""), [[escape(key), escape(str(value))] for key, value in _origin(c)]),
+        _table(("", ""), [[_nowrap(key.replace("_", " ")), escape(str(value))] for key, value in _origin(c)]),
     ]
     return _page(f"Certificate of {c.recipe}", "\n".join(body))
 
@@ -80,12 +80,16 @@ def _size_bars(sizes: Sizes) -> str:
         ("its weights", sizes.weights),
         ("theory: codes at their true width", sizes.theory),
     )
+    largest = max(value for _, value in bars)
     rows = [
-        [escape(name), f'<div class=bar style="width:{max(0.3, 100 * value / sizes.float_file):.1f}%"></div>', size(value)]
+        [escape(name), f'<div class=bar style="width:{max(0.3, 100 * value / largest):.1f}%"></div>', _nowrap(size(value))]
         for name, value in bars
     ]
     types = ", ".join(f"{name} {size(value)}" for name, value in sizes.by_type.items())
-    return _table(("", "", "bytes"), rows) + f"<p class=soft>Weights by data type: {escape(types)}.</p>"
+    return (
+        _table(("", "", "bytes"), rows).replace("<td><div", "<td class=room><div")
+        + f"<p class=soft>Weights by data type: {escape(types)}.</p>"
+    )
 
 
 def _check_row(check: Any) -> list[str]:
@@ -94,14 +98,19 @@ def _check_row(check: Any) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
+    return _nowrap("–" if value is None else f"{value:.3g}")
+
+
+def _nowrap(text: str) -> str:
+    return f"<span class=n>{escape(text)}</span>"
 
 
 def _profiles(c: Certificate) -> str:
     if not c.profiles:
         return "<h2>Load profiles</h2><p class=soft>Not measured.</p>"
     rows = [
-        [escape(p.name), f"{p.latency_ms:.3g} ms", size(p.resident_bytes), f"{p.load_ms:.3g} ms", escape(p.sentence)] for p in c.profiles
+        [*map(_nowrap, (p.name, f"{p.latency_ms:.3g} ms", size(p.resident_bytes), f"{p.load_ms:.3g} ms")), escape(p.sentence)]
+        for p in c.profiles
     ]
     heads = ("profile", "latency, one image", "resident memory", "load time", "")
     note = "<p class=soft>Each in a fresh process, one thread, on the machine that wrote this page.</p>"
@@ -111,7 +120,7 @@ def _profiles(c: Certificate) -> str:
 def _evidence(c: Certificate) -> str:
     if not c.evidence:
         return "<p class=soft>No evidence was recorded: the candidate was named directly.</p>"
-    return _table(("", ""), [[escape(key), escape(_short(value))] for key, value in c.evidence.items()])
+    return _table(("", ""), [[escape(key.replace("_", " ")), escape(_short(value))] for key, value in c.evidence.items()])
 
 
 def _short(value: Any) -> str:
@@ -128,7 +137,7 @@ def _origin(c: Certificate) -> Iterable[tuple[str, Any]]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows are HTML already; a cell that looks like a number is set to the right."""
+    """Rows are HTML already."""
     head = "<tr>" + "".join(f"<th>{escape(item)}</th>" for item in heads) + "</tr>" if any(heads) else ""
     return "<table>" + head + "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows) + "</table>"
 

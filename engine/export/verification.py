@@ -5,7 +5,6 @@ Knows what a stranger's bundle may try. Needs neither the teacher nor the images
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +79,7 @@ def _checks(bundle: Bundle, certificate: Certificate, images: NDArray[np.float32
 
 def _check_files(bundle: Bundle, certificate: Certificate) -> Check:
     """Compare every file with its hash; a zip may hold nothing else, a folder may."""
-    wrong = sorted(name for name in certificate.files if name not in bundle.sizes or not _matches(bundle, name, certificate.files[name]))
+    wrong = sorted(name for name in certificate.files if name not in bundle.sizes or bundle.sha256(name) != certificate.files[name])
     extra = sorted(set(bundle.sizes) - set(certificate.files) - {CERTIFICATE}) if bundle.is_zip else []
     if MODEL not in certificate.files:
         wrong.append(MODEL)
@@ -88,10 +87,6 @@ def _check_files(bundle: Bundle, certificate: Certificate) -> Check:
         return Check("files", True, 0.0, 0.0, f"All {len(certificate.files)} files have the sha256 the certificate states.")
     reason = f"{wrong[0]} is missing or was changed" if wrong else f"{extra[0]} is not part of the bundle"
     return Check("files", False, float(len(wrong) + len(extra)), 0.0, f"{reason}. Copy the bundle again, or export it again.")
-
-
-def _matches(bundle: Bundle, name: str, sha256: str) -> bool:
-    return hashlib.sha256(bundle.read(name)).hexdigest() == sha256
 
 
 def _check_plain(content: bytes) -> Check:
