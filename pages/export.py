@@ -1,8 +1,31 @@
-"""export."""
+"""Export: is the file what I chose?"""
 
 from __future__ import annotations
 
-from pages.ui.state import current_session
-from pages.ui.views import page_head
+import streamlit as st
 
-page_head(current_session(), "export", "")
+from engine.export.certificate import Certificate
+from pages.ui.exporting import certificate_view, missing_teacher, order_form
+from pages.ui.progress import watch_job
+from pages.ui.state import current_session
+from pages.ui.views import gate, page_head, user_errors
+
+session = current_session()
+page_head(session, "Export", "Is the file what I chose?")
+gate(bool(session.record.origin), "This page needs a teacher and a choice.", "teacher")
+reading = watch_job(session, "import", "Reading the model")
+if session.teacher is None:
+    if reading is None or not reading.is_alive:
+        missing_teacher(session)
+    st.stop()
+with user_errors():
+    order_form(session)
+    job = watch_job(session, "export", "Writing and checking the file")
+    path = session.folder / "export" / "certificate.json"
+    if path.exists() and not (job is not None and job.is_alive):
+        certificate = session.keep("certificate", path.stat().st_mtime_ns, lambda: Certificate.from_json(path.read_text()))
+        certificate_view(session, certificate)
+    elif job is None:
+        st.caption(
+            "Nothing is written yet. The file is packed, then run again in every way a user may load it, and compared with what was judged."
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,30 @@ def family() -> Predictions:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Sessions of this test live in a folder of their own."""
     root = tmp_path / "sessions"
     monkeypatch.setenv("ANCHORPOINT_WORKSPACE", str(root))
     monkeypatch.delenv("ANCHORPOINT_DEMO", raising=False)
-    yield root
+    return root
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """No process is started; what would have been is listed as (kind, arguments)."""
+    calls: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr("pages.ui.jobs.start", lambda folder, kind, **arguments: calls.append((kind, arguments)))
+    return calls
+
+
+@pytest.fixture
+def sample_folder(tmp_path: Path, family: Predictions, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two samples ship with the synthetic family as their predictions."""
+    from engine.predictions import save_predictions
+
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for name in ("digits-resnet", "pacs-sketch"):
+        save_predictions(family, folder / f"{name}.npz")
+    monkeypatch.setattr("engine.samples.FOLDER", folder)
+    return folder

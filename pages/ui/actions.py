@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
+from engine import samples
 from engine.labels import parse_labels, sample_from_array
 from engine.predictions import load_predictions
 from engine.samples import SAMPLES, load_sample_predictions
@@ -191,3 +192,33 @@ def run_family(session: Session) -> None:
 def use_shipped(session: Session) -> None:
     """Go back to the predictions that ship with the sample."""
     session.change(keep=Step.LABELS, is_live=False)
+
+
+def start_export(session: Session, name: str, formats: Sequence[str], evidence: dict[str, Any]) -> None:
+    """Start writing a candidate's file and its certificate."""
+    session.change(keep=Step.CHOICE)
+    target = session.record.target if session.has_images else ""
+    jobs.start(session.folder, "export", slug=name, formats=["onnx", *formats], target=target, source=source_of(session), evidence=evidence)
+
+
+def source_of(session: Session) -> str:
+    """The file the teacher was read from, where there is one; framework-native copies build on it."""
+    job = jobs.stored_job(session.folder, "import")
+    spec = str(job.arguments["spec"]) if job else ""
+    sample = SAMPLES.get(spec.removeprefix("sample:"))
+    path = samples.FOLDER / sample.teacher if sample and sample.teacher else Path(spec)
+    return str(path) if path.is_file() else ""
+
+
+def attach_teacher(session: Session, upload: IO[bytes], name: str, facts: ModelFacts) -> None:
+    """Read the teacher of a predictions file, for the export alone: evidence and choice stay."""
+    path = session.folder / "upload" / safe_name(name)
+    store_upload(upload, path, session.host.teacher_bytes)
+    arguments = {"arch": facts.arch or None, "classes": facts.classes, "class_names": list(facts.class_names)}
+    jobs.start(session.folder, "import", spec=str(path), **arguments)
+
+
+def start_study(session: Session, files: Sequence[Path], budgets: Sequence[int], rates: Sequence[float], rules: Sequence[str]) -> None:
+    """Start the protocol over predictions files."""
+    arguments = {"budgets": list(budgets), "rates": list(rates), "rules": list(rules)}
+    jobs.start(session.folder, "study", files=[str(path) for path in files], **arguments)

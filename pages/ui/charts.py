@@ -187,3 +187,13 @@ def class_bars(counts: pd.DataFrame) -> alt.Chart:
     return (
         alt.Chart(counts).mark_bar(color=COLORS[2], cornerRadiusEnd=2).encode(x, y, tooltip=["class:N", "labels:Q"]).properties(height=180)
     )
+
+
+def size_bars(sizes: pd.DataFrame) -> alt.LayerChart:
+    """Draw sizes from float to disk as horizontal bars (columns what, order, bytes, size), each named with its size."""
+    y = alt.Y("what:N", sort=alt.SortField("order"), title=None, axis=alt.Axis(labelLimit=240))
+    x = alt.X("bytes:Q", axis=alt.Axis(format="~s", tickCount=4), title="bytes", scale=alt.Scale(padding=40))
+    color = alt.Color("what:N", sort=alt.SortField("order"), scale=alt.Scale(range=["#9aa3af", "#b9cfe8", COLORS[2]]), legend=None)
+    bars = alt.Chart(sizes).mark_bar(cornerRadiusEnd=3).encode(x, y, color, tooltip=["what:N", "size:N"])
+    words = alt.Chart(sizes).mark_text(align="left", dx=5, color="#8a94a3").encode(x, y, text="size:N")
+    return alt.layer(bars, words).properties(height=150)

@@ -8,6 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.family import parse_slug
 from engine.types import Preprocessing, Recipe, Teacher, UserError
 from pages.ui.hosting import hosting
 from pages.ui.images import open_target
@@ -16,6 +20,7 @@ from pages.ui.worker import Desk
 from pages.ui.workspace import read_json, write_json
 
 _SIZED = 300  # images whose size is looked at; enough to see whether they differ
+_EXPORT_IMAGES = 16  # enough to show a difference, few enough to run every way in seconds
 
 
 def import_teacher(
@@ -100,4 +105,72 @@ def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
     os.replace(temporary, desk.folder / "predictions.npz")
 
 
-TASKS: dict[str, Callable[..., None]] = {"import": import_teacher, "check": check_images, "predict": run_family}
+def write_export(desk: Desk, slug: str, formats: list[str], target: str, source: str, evidence: dict[str, Any]) -> None:
+    """Write the candidate's file, re-run it, and leave the folder with its certificate and the bundle."""
+    from engine.export import write, write_bundle
+
+    desk.report(0, 1, stage="packing the weights")
+    teacher, recipe = stored_teacher(desk.folder), parse_slug(slug)
+    images, judged = export_rows(desk.folder, teacher, slug, target)
+    write(
+        teacher,
+        recipe,
+        desk.folder / "export",
+        images=images,
+        judged=judged,
+        evidence=evidence,
+        formats=formats,
+        source_path=source or None,
+        on_progress=lambda done, total: desk.report(done, total, stage="writing, then running the file in every way"),
+    )
+    write_bundle(desk.folder / "export", desk.folder / "bundle.zip")
+
+
+def export_rows(folder: Path, teacher: Teacher, slug: str, target: str) -> tuple[NDArray[np.float32] | None, NDArray[Any] | None]:
+    """The first images of the pool as the teacher takes them, and what the candidate was judged by on them.
+
+    Judged probabilities are those of a run made here; shipped ones are rounded for storage, so the export computes its own.
+    """
+    from engine.predictions import load_predictions
+    from engine.target import normalise, prepare
+
+    if not target:
+        return None, None
+    images = open_target(folder, target, hosting().limits)
+    checks, path = read_json(folder / "checks.json"), folder / "predictions.npz"
+    order = checks["order"] if checks else list(range(len(images)))
+    chosen = order[:_EXPORT_IMAGES]
+    batch = normalise(np.stack([prepare(images.read(index), teacher.preprocessing) for index in chosen]), teacher.preprocessing)
+    predictions = load_predictions(path) if path.exists() else None
+    if predictions is None or slug not in predictions.names:
+        return batch, None
+    return batch, np.asarray(predictions.candidates[predictions.names.index(slug)][: len(chosen)])
+
+
+def run_study_job(desk: Desk, files: list[str], budgets: list[int], rates: list[float], rules: list[str]) -> None:
+    """Run the paper's protocol over predictions files and leave its results and report."""
+    from engine.study.config import StudyConfig
+    from engine.study.report import write_report
+    from engine.study.run import run_study
+
+    config = StudyConfig(budgets=tuple(budgets), rates=tuple(rates), rules=tuple(rules))
+    result = run_study(
+        files,
+        desk.folder / "study",
+        config,
+        on_progress=lambda done, total: desk.report(done, total, stage="families studied"),
+        cancel=desk.is_cancelled,
+    )
+    if result.cancelled:
+        raise UserError("the study was cancelled. Families already finished are kept: start it again to continue.")
+    desk.report(1, 1, stage="writing the report")
+    write_report(result)
+
+
+TASKS: dict[str, Callable[..., None]] = {
+    "import": import_teacher,
+    "check": check_images,
+    "predict": run_family,
+    "export": write_export,
+    "study": run_study_job,
+}

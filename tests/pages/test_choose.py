@@ -1,0 +1,120 @@
+"""The Choose page: gated, recommends first, obeys the budget, computes once, and lets a person overrule."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.choose import choose
+from engine.types import LabeledSample, Predictions
+from pages.ui.actions import reveal_labels
+from tests.pages.driving import go, open_app, session_of, text_of, with_sample
+
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often the engine was asked."""
+    calls = {"decide": 0, "statistics_of": 0}
+
+    def counting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            calls[name] += 1
+            return real(*args, **kwargs)
+
+        return call
+
+    import pages.ui.state as state
+
+    for name in calls:
+        monkeypatch.setattr(state, name, counting(name, getattr(state, name)))
+    return calls
+
+
+def test_cold_page_says_what_it_needs() -> None:
+    app = go(open_app(), "choose")
+    assert "needs predictions" in text_of(app)
+    assert not app.subheader
+
+
+def test_recommends_what_the_engine_picks(family: Predictions) -> None:
+    app = go(with_sample(open_app()), "choose")
+    session = session_of(app)
+    rows, labels = np.array(session.record.rows), np.array(session.record.labels)
+    assert np.array_equal(labels, family.labels[rows])
+    method = session.decision.recommended.method
+    expected = choose(method, family, LabeledSample(rows, labels)).name
+    assert app.subheader[0].value.replace("\\", "") == f"Deploy {expected}"
+    assert "25 labels" in text_of(app)
+
+
+def test_a_rerun_computes_nothing(counted: dict[str, int]) -> None:
+    app = go(with_sample(open_app()), "choose")
+    before = dict(counted)
+    assert before["decide"] == 1
+    go(app.run().run(), "collapse")
+    go(app, "choose")
+    assert counted == before
+
+
+def test_budget_restricts_the_pick_and_answers_fast(counted: dict[str, int]) -> None:
+    app = go(with_sample(open_app()), "choose")
+    app.slider[0].set_value(35).run()  # warm: the first picture of a process loads the chart library
+    started = time.perf_counter()
+    app.slider[0].set_value(30).run()
+    spent = time.perf_counter() - started
+    session = session_of(app)
+    assert session.record.budget == 0.3
+    assert session.decision.candidates.iloc[session.decision.recommended.index]["cost"] <= 0.3
+    assert counted["statistics_of"] == 1
+    assert spent < 2  # the bar is 0.5 s on a quiet machine; tests share theirs
+
+
+def test_use_this_then_overrule(family: Predictions) -> None:
+    app = go(with_sample(open_app()), "choose")
+    app.button(key="use-recommended").click().run()
+    session = session_of(app)
+    assert session.record.chosen == session.decision.recommended.name
+    assert session.record.chosen_how == "recommended"
+    app.selectbox(key="own-candidate").set_value("b2-tensor-q99").run()
+    app.button(key="use-own").click().run()
+    assert session_of(app).record.chosen == "b2-tensor-q99"
+    assert "not the recommended candidate" in text_of(app)
+
+
+def test_without_labels_the_teacher_is_followed() -> None:
+    app = with_sample(open_app())
+    reveal_labels(session_of(app), 0)
+    go(app, "choose")
+    text = text_of(app)
+    assert "without any label" in text
+    assert "There are no labels" in text
+
+
+def test_dial_turns_and_its_pick_can_be_used() -> None:
+    app = go(with_sample(open_app()), "choose")
+    dial = next(slider for slider in app.select_slider if slider.key and slider.key.startswith("dial-"))
+    assert dial.value == session_of(app).decision.choices["ce-combo"].coefficient
+    dial.set_value(0.0).run()
+    assert not app.exception
+    assert f"At 0 it picks **{session_of(app).decision.choices['distortion'].name}**" in text_of(app)
+
+
+def test_suspected_labels_show_their_effect() -> None:
+    app = go(with_sample(open_app()), "choose")
+    app.select_slider(key="suspicion").set_value(0.4).run()
+    assert not app.exception
+    assert "Firmest here" in text_of(app)
+
+
+def test_new_labels_forget_the_choice() -> None:
+    app = go(with_sample(open_app()), "choose")
+    app.button(key="use-recommended").click().run()
+    reveal_labels(session_of(app), 50)
+    assert session_of(app).record.chosen == ""
+    assert "50 labels" in text_of(go(app, "choose"))

@@ -1,0 +1,102 @@
+"""The Teacher page: opens cold, one click on a sample, what was understood, and mistakes shown in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.types import UserError
+from pages.ui.actions import ModelFacts, load_path, load_timm, open_predictions
+from pages.ui.teaching import store_facts
+from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
+from tests.tiny_teacher import tiny_teacher
+
+Started = list[tuple[str, dict[str, Any]]]
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder")
+
+
+def test_cold_page_offers_samples_and_own_models(started: Started) -> None:
+    app = open_app()
+    assert not app.exception
+    assert "Start with a sample" in text_of(app)
+    assert [tab.label for tab in app.tabs] == ["Upload a model", "timm name", "Path on the server", "Predictions file"]
+
+
+def test_recommendation_is_two_clicks_from_cold(started: Started) -> None:
+    app = go(with_sample(open_app()), "choose")
+    assert any(head.value.startswith("Deploy ") for head in app.subheader)
+    assert started == [("import", {"spec": "sample:digits-resnet"})]
+
+
+def test_predictions_only_sample_starts_no_import(started: Started) -> None:
+    app = with_sample(open_app(), "pacs-sketch")
+    assert started == []
+    assert "no model to describe" in text_of(app)
+
+
+def test_shows_what_was_understood(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    app.run()
+    text = text_of(app)
+    assert "10 classes" in text
+    assert "4 layers" in text
+    assert "16 × 16" in text
+
+
+def test_missing_sample_is_an_error_in_a_line(started: Started) -> None:
+    app = with_sample(open_app(), "digits-vit")
+    assert "digits-vit.npz is missing" in text_of(app)
+    assert session_of(app).record.origin == ""
+
+
+def test_unusable_predictions_leave_the_session_alone(started: Started, tmp_path: Path) -> None:
+    session = session_of(with_sample(open_app()))
+    (tmp_path / "bad.npz").write_bytes(b"not an archive")
+    with pytest.raises(UserError, match=r"mine\.npz"), (tmp_path / "bad.npz").open("rb") as upload:
+        open_predictions(session, upload, "mine.npz")
+    assert session.record.origin == "sample"
+    assert session.predictions is not None
+
+
+def test_predictions_file_skips_to_choose(started: Started, sample_folder: Path) -> None:
+    app = open_app()
+    with (sample_folder / "digits-resnet.npz").open("rb") as upload:
+        open_predictions(session_of(app), upload, "../../etc/mine.npz")
+    assert session_of(app).record.title == "mine.npz"
+    assert any(head.value.startswith("Deploy ") for head in go(app, "choose").subheader)
+
+
+def test_edited_preprocessing_voids_shipped_predictions_but_keeps_labels(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    session, teacher = session_of(app), tiny_teacher(10)
+    store_facts(session, teacher, teacher.preprocessing, tuple("abcdefghij"))
+    assert session.predictions is not None
+    from dataclasses import replace
+
+    store_facts(session, teacher, replace(teacher.preprocessing, scale=1.0), tuple("abcdefghij"))
+    assert session.predictions is None
+    assert len(session.record.rows) == 25
+    with pytest.raises(UserError, match="10 classes"):
+        store_facts(session, teacher, teacher.preprocessing, ("one",))
+
+
+def test_demo_refuses_paths_and_downloads(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANCHORPOINT_DEMO", "1")
+    app = open_app()
+    assert "Public demo" in text_of(app)
+    assert next(button for button in app.button if button.label == "Download and read").disabled
+    session = session_of(app)
+    with pytest.raises(UserError, match="downloads no weights"):
+        load_timm(session, "resnet18")
+    with pytest.raises(UserError, match="no paths"):
+        load_path(session, "model.onnx", ModelFacts())
+
+
+def test_text_of_strangers_is_shown_as_it_stands() -> None:
+    from pages.ui.views import plain
+
+    assert plain("a_b [x](http://e) :smile:") == "a\\_b \\[x\\](http\\://e) \\:smile\\:"
