@@ -1,0 +1,87 @@
+"""Round trips over the family: whatever framework and layout a teacher has, its exported candidates are the judged ones."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.export import verify, write
+from engine.export.graph import pack_model
+from engine.export.parity import check_weights, judged_probabilities, options, run_file
+from engine.export.sizes import check_sizes, measure_sizes
+from engine.family import check_family, parse_slug, standard_family
+from engine.importers.agreement import random_images
+from engine.samples import load_sample_teacher, sample_names
+from engine.types import Recipe, Teacher, UserError
+
+pytestmark = pytest.mark.slow
+
+FAMILY = standard_family()
+# Every bit width with both granularities, percentiles and endpoints in turn: what a larger graph is given.
+DOZEN = tuple(FAMILY[12 * bits + 4 * (bits % 3) + 2 * channel + (bits + channel) % 2] for bits in range(6) for channel in range(2))
+WHOLE = ("torch-hand", "keras-hand")
+LARGER = ("timm-resnet18", "timm-mobilenetv2", "timm-vit", "keras-mobilenetv2")
+
+
+@functools.lru_cache(maxsize=1)
+def _teacher(name: str) -> Teacher:
+    from tests.importers.cases import BUILDERS
+
+    return BUILDERS[name]().teacher
+
+
+def _require_round_trip(teacher: Teacher, recipe: Recipe) -> None:
+    images = random_images(3, teacher.preprocessing, 5)
+    content = pack_model(teacher, recipe).content
+    judged = judged_probabilities(teacher, recipe, images)
+    for settings in (options("disabled"), options("all"), options("all", folded=True)):
+        assert np.abs(run_file(content, images, teacher.output, settings) - judged).max() < 1e-5
+    assert check_weights(content, teacher, recipe).passed
+    size = check_sizes(measure_sizes(teacher, recipe, content, 25))
+    assert size.passed, size
+
+
+def test_the_dozen_covers_every_option() -> None:
+    assert {recipe.bits for recipe in DOZEN} == {2, 3, 4, 5, 6, 8}
+    assert {recipe.percentile for recipe in DOZEN} == {99.0, 99.5, 100.0}
+    assert {(recipe.granularity, recipe.float_ends) for recipe in DOZEN} == {(g, e) for g in ("tensor", "channel") for e in (False, True)}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_72_on_every_layout(name: str) -> None:
+    for recipe in FAMILY:
+        _require_round_trip(_teacher(name), recipe)
+
+
+def test_last_axis_of_keras() -> None:
+    for slug in ("b2-lastaxis-q99", "b4-lastaxis-q99.5-ends", "b8-lastaxis-q100"):
+        _require_round_trip(_teacher("keras-hand"), parse_slug(slug))
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_a_dozen_on_larger_graphs(name: str) -> None:
+    for recipe in DOZEN:
+        _require_round_trip(_teacher(name), recipe)
+
+
+@pytest.mark.parametrize("name", sample_names(with_teacher=True))
+def test_all_72_on_the_samples(name: str) -> None:
+    try:
+        teacher = load_sample_teacher(name)
+    except UserError as error:
+        pytest.skip(f"this sample does not ship its teacher: {error}")
+    check_family(teacher, FAMILY)
+    for recipe in FAMILY:
+        _require_round_trip(teacher, recipe)
+
+
+@pytest.mark.parametrize("name", ["timm-vit", "timm-mobilenetv2"])
+@pytest.mark.parametrize("slug", ["b2-channel-q99", "b4-channel-q99.5-ends"])
+def test_certificate_of_a_transformer_and_a_depthwise_network_passes(name: str, slug: str, tmp_path: Path) -> None:
+    certificate = write(_teacher(name), parse_slug(slug), tmp_path)
+    assert certificate.passed, [check for check in certificate.checks if not check.passed]
+    assert len(certificate.checks) == 12
+    assert verify(tmp_path).passed
