@@ -36,6 +36,7 @@ class Job:
     created: float = 0.0
     ahead: int = 0  # jobs of other visitors before this one
     message: str = ""
+    pid: int = 0  # of the worker, for whoever reads the file; whether it lives is told by its lock
 
     @property
     def is_alive(self) -> bool:

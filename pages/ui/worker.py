@@ -5,6 +5,7 @@ Run as `python -m pages.ui.worker FOLDER KIND ID`. Heavy work of several visitor
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -81,7 +82,7 @@ def work(folder: Path, kind: str, job_id: str) -> None:
         job = stored_job(folder, kind)
         if job is None or job.id != job_id:
             return
-        desk = Desk(folder, job)
+        desk = Desk(folder, replace(job, pid=os.getpid()))
         ticket = folder.parent / "queue" / f"{time.time_ns()}-{job_id}.ticket"
         try:
             with locked(ticket):
