@@ -33,7 +33,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """Return the image upright and in RGB; transparency is laid on white, 16-bit gray becomes 8-bit."""
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I"):
-        image = Image.fromarray((np.asarray(image, np.float64) / 257 + 0.5).clip(0, 255).astype(np.uint8))
+        image = Image.fromarray(((np.asarray(image).astype(np.int64) + 128) // 257).astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -49,11 +49,8 @@ def to_size(image: Image.Image, p: dict[str, Any]) -> Image.Image:
     grown = int(p["resize"] * max(width, height) / min(width, height))
     new_width, new_height = (p["resize"], grown) if width <= height else (grown, p["resize"])
     left, top = round((new_width - p["width"]) / 2.0), round((new_height - p["height"]) / 2.0)
-    if (new_width, new_height) == image.size:
-        return image.crop((left, top, left + p["width"], top + p["height"]))
-    x, y = width / new_width, height / new_height  # only the part that stays is resampled
-    box = (left * x, top * y, min((left + p["width"]) * x, width), min((top + p["height"]) * y, height))
-    return image.resize((p["width"], p["height"]), method, box=box)
+    whole = image if (new_width, new_height) == image.size else image.resize((new_width, new_height), method)
+    return whole.crop((left, top, left + p["width"], top + p["height"]))
 
 
 def prepare(image: Image.Image, p: dict[str, Any]) -> Any:
