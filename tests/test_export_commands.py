@@ -63,9 +63,10 @@ def test_export_with_evidence_then_verify_then_tamper(capsys: pytest.CaptureFixt
     )
     assert (code, result["passed"], result["failed"]) == (0, True, False)
     certificate = Certificate.from_json((out / "certificate.json").read_text(encoding="utf-8"))
-    assert certificate.recipe == certificate.evidence["name"] == result["recipe"]
+    assert certificate.recipe == certificate.evidence["picked"] == result["recipe"]
     assert certificate.evidence["n_labels"] == 12
-    assert certificate.evidence["runner_up"] in certificate.evidence["candidates"]
+    assert certificate.evidence["runner_up"] in certificate.evidence["scores"]
+    assert certificate.evidence["score"] == min(certificate.evidence["scores"].values())
     assert any("stored predictions" in note for note in certificate.notes)
     assert str(tmp_path) not in (out / "certificate.json").read_text(encoding="utf-8")
     code, result, _ = _run(capsys, "verify", f"{out}.zip", "--images", work / "images")
@@ -85,7 +86,7 @@ def test_rows_of_an_array_and_a_candidate_by_number(capsys: pytest.CaptureFixtur
     assert (code, result["recipe"]) == (0, SLUG)
     certificate = Certificate.from_json((tmp_path / "certificate.json").read_text(encoding="utf-8"))
     assert certificate.model["n_images"] == 5
-    if certificate.evidence["name"] != SLUG:
+    if certificate.evidence["picked"] != SLUG:
         assert "exported on request" in certificate.evidence["warnings"][-1]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.commands.select import choice_record, labeled_sample
+from engine.commands.select import labeled_sample
 from engine.family import parse_candidate, parse_slug, standard_family
 from engine.types import Floats, Predictions, Recipe, Teacher, UserError
 
@@ -54,7 +54,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     recipe = _recipe(args, evidence)
     teacher = _load_teacher(args)
     rows = _rows(args, teacher, predictions, recipe) if args.images else _Rows(None, None)
-    source = Path(args.teacher)
     certificate = write(
         teacher,
         recipe,
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         judged=rows.judged,
         evidence=evidence,
         formats=tuple(part.strip() for part in args.formats.split(",")),
-        source_path=source if source.is_file() else None,
+        source_path=_source_path(args.teacher),
         command=_command(args, recipe),
         on_progress=_progress,
     )
@@ -97,6 +96,16 @@ def _load_teacher(args: argparse.Namespace) -> Teacher:
     return replace(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
 
 
+def _source_path(spec: str) -> Path | None:
+    """Return the file behind a teacher spec, which native copies build on; None for a model that has none here."""
+    from engine.samples import FOLDER, SAMPLES
+
+    kind, _, name = spec.partition(":")
+    teacher = SAMPLES[name].teacher if kind == "sample" and name in SAMPLES else None
+    path = FOLDER / teacher if teacher is not None else Path(spec)
+    return path if path.is_file() else None
+
+
 def _command(args: argparse.Namespace, recipe: Recipe) -> str:
     """Return the command that recreates the export; paths by their file names, which is all a stranger can use."""
     words = ["python", "-m", "engine", "export"]
@@ -117,6 +126,7 @@ def _evidence(args: argparse.Namespace) -> tuple[Predictions | None, dict[str, A
             raise UserError("--method and --labels need the --predictions they choose from.")
         return None, {}
     from engine.choose import choose
+    from engine.export import choice_evidence
     from engine.predictions import load_predictions
 
     predictions = load_predictions(args.predictions)
@@ -125,14 +135,12 @@ def _evidence(args: argparse.Namespace) -> tuple[Predictions | None, dict[str, A
     evidence: dict[str, Any] = {"predictions": Path(args.predictions).name, "predictions_sha256": digest}
     if args.method is not None:
         choice = choose(args.method, predictions, labeled_sample(predictions, args.labels))
-        evidence |= choice_record(choice)
-        evidence["runner_up"] = None if choice.runner_up is None else predictions.names[choice.runner_up]
-        evidence["candidates"] = list(predictions.names)
+        evidence |= choice_evidence(choice, predictions)
     return predictions, evidence
 
 
 def _recipe(args: argparse.Namespace, evidence: dict[str, Any]) -> Recipe:
-    picked = evidence.get("name")
+    picked = evidence.get("picked")
     if args.candidate is None:
         if picked is None:
             raise UserError("no candidate was named. Give --candidate NAME, or --predictions FILE --method RULE to export its pick.")

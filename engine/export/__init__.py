@@ -2,6 +2,7 @@
 
 from engine.export.bundle import write_bundle
 from engine.export.certificate import Certificate, Check, Probe, Profile, Sizes
+from engine.export.evidence import choice_evidence
 from engine.export.native import FORMATS, load_packed
 from engine.export.verification import Verification, verify
 from engine.export.writing import write
@@ -14,6 +15,7 @@ __all__ = [
     "Profile",
     "Sizes",
     "Verification",
+    "choice_evidence",
     "load_packed",
     "verify",
     "write",
