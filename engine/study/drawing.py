@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from engine.estimators import LABEL_FREE
+from engine.study.tables import ABLATIONS
 
 # Okabe and Ito's palette, readable by the colour-blind; lines differ in dash and point shape as well.
 RULE_COLORS = {
@@ -18,7 +19,6 @@ RULE_COLORS = {
     "teacher-component": "#c58f00", "permutation-control": "#56b4e9", "calibrated": "#7a5cc0", "auto": "#a0522d",
 }  # fmt: skip
 _SPARE = ("#7a5cc0", "#a0522d", "#4d9221", "#c51b7d")
-ABLATIONS = ("teacher-component", "permutation-control")  # ablations: in the tables, not in the headline pictures
 SQRT = {"type": "sqrt", "nice": True, "zero": True}  # keeps zero, and does not let one bad rule flatten the rest
 
 
@@ -36,6 +36,11 @@ def rule_color(alt: Any, rules: list[str]) -> Any:
     return alt.Color("rule:N", title=None, sort=rules, scale=alt.Scale(domain=rules, range=colors))
 
 
+def labels_axis(alt: Any) -> Any:
+    """Return the axis of label budgets, one position each: they grow too unevenly for a linear one."""
+    return alt.X("n:O", title="labels", axis=alt.Axis(labelAngle=0))
+
+
 def headline(columns: list[str]) -> list[str]:
     """Leave out the ablations, which crowd a picture; they are in the tables."""
     return [rule for rule in columns if rule not in ABLATIONS]
@@ -45,13 +50,13 @@ def rule_lines(alt: Any, rules: list[str], y_title: str) -> Any:
     """Return lines with points, regret against n, one a rule; label-free rules are dashed. The data comes with the panels."""
     shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "triangle-right"]
     encoded = alt.Chart().encode(
-        x=alt.X("n:O", title="labels", axis=alt.Axis(labelAngle=0)),
+        x=labels_axis(alt),
         y=alt.Y("regret:Q", title=y_title, scale=alt.Scale(**SQRT)),
         color=rule_color(alt, rules),
         tooltip=["setting", "rule", "n", alt.Tooltip("regret:Q", format=".4f")],
     )
     dash = alt.StrokeDash(
-        "rule:N", sort=rules, legend=None, scale=alt.Scale(domain=rules, range=[[4, 3] if rule in LABEL_FREE else [1, 0] for rule in rules])
+        "rule:N", title=None, sort=rules, scale=alt.Scale(domain=rules, range=[[4, 3] if rule in LABEL_FREE else [1, 0] for rule in rules])
     )
     shape = alt.Shape("rule:N", title=None, sort=rules, scale=alt.Scale(domain=rules, range=(shapes * 3)[: len(rules)]))
     return encoded.mark_line(strokeWidth=2).encode(strokeDash=dash) + encoded.mark_point(filled=True, size=55, opacity=1).encode(
@@ -87,7 +92,7 @@ def _configured(chart: Any, ink: str) -> dict[str, Any]:
     axis = {**quiet, "domainColor": "#8a8a8a", "tickColor": "#8a8a8a", "gridColor": "#8a8a8a", "gridOpacity": 0.25}
     title = {"color": ink, "fontSize": 14, "anchor": "start", "fontWeight": 600, "offset": 12}
     config = {
-        "font": "Helvetica, Arial, sans-serif",
+        "font": "system-ui, Helvetica, Arial, sans-serif",
         "background": "transparent",
         "axis": axis,
         "legend": {**quiet, "orient": "bottom", "columns": 5, "symbolLimit": 30, "labelLimit": 400},

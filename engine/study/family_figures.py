@@ -11,7 +11,7 @@ import pandas as pd
 
 from engine.selectors import SUPERVISED
 from engine.study import family_tables, findings, tables
-from engine.study.drawing import RULE_COLORS, SQRT, load_altair
+from engine.study.drawing import RULE_COLORS, SQRT, labels_axis, load_altair
 from engine.study.result import StudyResult
 
 _BIT_COLORS = {"2–3 bits": "#d1495b", "4–5 bits": "#e69f00", "6–8 bits": "#2b7fc3", "other": "#8a8a8a"}
@@ -54,7 +54,7 @@ def coefficients(result: StudyResult) -> Any | None:
     named = {"reverted_to_anchor": "back to the anchor", "between": "in between", "at_grid_maximum": "grid maximum"}
     long = averaged.rename(columns=named).melt(["rule", "n"], list(named.values()), "coefficient", "share")
     bars = alt.Chart(long).mark_bar().encode(
-        x=alt.X("n:O", title="labels", axis=alt.Axis(labelAngle=0)),
+        x=labels_axis(alt),
         y=alt.Y("share:Q", title="share of outcomes", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         color=alt.Color("coefficient:N", title=None, sort=list(named.values()), scale=alt.Scale(domain=list(named.values()), range=["#8a8a8a", "#9ecae1", "#d55e00"])),
         tooltip=["rule", "n", "coefficient", alt.Tooltip("share:Q", format=".1%")],

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from engine.study import comparisons, family_figures, findings, tables
-from engine.study.drawing import SQRT, headline, load_altair, panels, rule_color, rule_lines
+from engine.study.drawing import SQRT, headline, labels_axis, load_altair, panels, rule_color, rule_lines
 from engine.study.result import StudyResult
 
 
@@ -25,7 +25,7 @@ def regret_by_budget(result: StudyResult) -> Any | None:
     rules = headline(list(table.columns[2:]))
     long = table.melt(["setting", "n"], rules, "rule", "regret").merge(_middle_half(result), on=["setting", "n", "rule"], how="left")
     band = alt.Chart().transform_filter("isValid(datum.low)").mark_area(opacity=0.15)
-    band = band.encode(x="n:O", y=alt.Y("low:Q", scale=alt.Scale(**SQRT)), y2="high:Q", color=rule_color(alt, rules))
+    band = band.encode(x=labels_axis(alt), y=alt.Y("low:Q", scale=alt.Scale(**SQRT)), y2="high:Q", color=rule_color(alt, rules))
     lines = rule_lines(alt, rules, "mean regret (nats, lower is better)")
     return panels(alt, alt.layer(band, lines), long, findings.budgets(result))
 
@@ -86,7 +86,7 @@ def paired_differences(result: StudyResult) -> Any | None:
     rates = [f"{rate:.0%} wrong" for rate in sorted(set(table["rate"]))]
     table = table.assign(labels=[f"{rate:.0%} wrong" for rate in table["rate"]])
     encoded = alt.Chart().encode(
-        x=alt.X("n:O", title="labels", axis=alt.Axis(labelAngle=0)),
+        x=labels_axis(alt),
         xOffset=alt.XOffset("labels:N", sort=rates),
         color=alt.Color("labels:N", title=None, sort=rates, scale=alt.Scale(range=["#2b7fc3", "#e69f00", "#d1495b", "#7a5cc0", "#8a8a8a"])),
         tooltip=["setting", "n", "labels", alt.Tooltip("difference:Q", format=".4f"), alt.Tooltip("p_holm:Q", format=".3f"), "units"],

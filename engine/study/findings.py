@@ -16,10 +16,11 @@ def smallest(result: StudyResult) -> str:
     table = tables.regret_at_smallest_budget(result)
     if not len(table):
         return "No rule was run"
+    table = table[~table["rule"].isin(tables.ABLATIONS)]
     means = table.groupby(["rule", "labels"], sort=False)["mean_regret"].mean().reset_index().sort_values("mean_regret", kind="stable")
     best, free = means.iloc[0], means[means["labels"] == "none"]
     labels = "without labels" if best["labels"] == "none" else f"with {best['labels']} labels"
-    sentence = f"{best['rule']} has the lowest mean regret, {best['mean_regret']:.3f}, {labels}"
+    sentence = f"Lowest mean regret: {best['rule']}, {best['mean_regret']:.3f}, {labels}"
     if best["labels"] != "none" and len(free):
         sentence += f"; the best label-free rule is {free['rule'].iloc[0]}, {free['mean_regret'].iloc[0]:.3f}"
     return sentence

@@ -18,8 +18,9 @@ from engine.study.figures import FIGURES
 from engine.study.findings import summary
 from engine.study.numbers import cells, head, to_markdown
 from engine.study.result import StudyResult, write_csv, write_text
+from engine.study.tables import ABLATIONS
 
-_FOLDED_ROWS = 14  # a longer table starts folded
+_FOLDED_ROWS = 20  # a longer table starts folded
 _RANKED = (
     "regret_by_budget",
     "median_regret_by_budget",
@@ -121,8 +122,8 @@ def _class(name: str) -> str:
 
 
 def _lowest(data: pd.DataFrame) -> list[set[int]]:
-    """Columns of each row that hold the lowest regret, the label-free anchor included."""
-    rules = [i for i, name in enumerate(data.columns) if name not in _NOT_RULES]
+    """Columns of each row that hold the lowest regret, the label-free anchor included and the ablations left out."""
+    rules = [i for i, name in enumerate(data.columns) if name not in _NOT_RULES and name not in ABLATIONS]
     values = data.iloc[:, rules].to_numpy(dtype=float)
     return [
         {rules[j] for j in range(len(rules)) if row[j] == row[~pd.isna(row)].min()} if (~pd.isna(row)).any() else set() for row in values

@@ -18,6 +18,7 @@ from engine.study.result import StudyResult
 
 CATASTROPHE = 0.1  # a regret above this counts as a catastrophic selection (the paper's limit)
 ANCHOR = "distortion"
+ABLATIONS = ("teacher-component", "permutation-control")  # they explain; nobody would deploy by them
 Statistic = Literal["mean", "median"]
 _CELL = ["setting", "rule", "n", "rate"]
 
@@ -104,13 +105,17 @@ def regret_by_family(result: StudyResult) -> pd.DataFrame:
 
 
 def corruption_grid(result: StudyResult) -> pd.DataFrame:
-    """What if labels are few and wrong? Mean regret by corruption rate and budget, with the lowest rule named."""
+    """What if labels are few and wrong? Mean regret by corruption rate and budget, with the lowest rule named.
+
+    The ablations are shown and cannot be the lowest; the anchor, which sees no label, can.
+    """
     table = outcomes(result)
     supervised = table[table["n"] > 0]
     if len(set(supervised["rate"])) < 2:
         return pd.DataFrame()
-    out = wide(family_means(supervised), ["setting", "rate", "n"], "regret")
-    rules = out.columns[3:]
+    joined = with_anchor(family_means(supervised), family_means(table[table["n"] == 0]))
+    out = wide(joined, ["setting", "rate", "n"], "regret")
+    rules = [rule for rule in out.columns[3:] if rule not in ABLATIONS]
     return out.assign(lowest=out[rules].idxmin(axis=1))
 
 
