@@ -48,6 +48,10 @@ class StudyConfig:
             raise UserError(f"a label budget is {min(self.budgets)}; each must be a whole number from 1. Label-free rules need no budget.")
         if not all(0 <= rate < 1 for rate in self.rates):
             raise UserError(f"corruption rates are {list(self.rates)}; each must be at least 0 and below 1, e.g. 0.2.")
+        if not all(limit is None or limit > 0 for limit in self.memory_budgets):
+            raise UserError(
+                f"memory budgets are {list(self.memory_budgets)}; each must be a positive share of the float teacher, e.g. 0.22."
+            )
         if not all(0 < floor < 0.1 for floor in self.floors):
             raise UserError(f"floors are {list(self.floors)}; each must lie between 0 and 0.1, e.g. 1e-8.")
         if self.repetitions is not None and self.repetitions < 1:
