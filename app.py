@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.ui.record import Step
 from pages.ui.state import Session, current_session, reset_session
-from pages.ui.views import PAGES
+from pages.ui.views import PAGES, STYLE
 from pages.ui.words import counted
 
 STEPS = {"teacher": Step.TEACHER, "candidates": Step.CANDIDATES, "target": Step.RUN, "choose": Step.CHOICE, "export": Step.EXPORT}
@@ -26,21 +26,23 @@ def sidebar(session: Session) -> None:
         if not record.origin:
             st.caption("Start with a sample or your own model on the Teacher page.")
             return
-        with st.container(border=True):
-            st.caption("Teacher")
-            st.text(record.title)
-            st.caption("Labels")
-            st.text(counted(len(record.rows), "label"))
-            st.caption("Chosen")
-            st.text(record.chosen or "nothing yet")
+        with st.container(border=True, gap="xsmall"):
+            for name, value in {
+                "Teacher": record.title,
+                "Labeled": counted(len(record.rows), "image"),
+                "Chosen": record.chosen or "nothing yet",
+            }.items():
+                st.caption(name)
+                st.text(value)
         if st.button("Start over", icon=":material/restart_alt:", type="tertiary", help="Forget the teacher, the labels and every result."):
             reset_session()
             st.rerun()
 
 
-st.set_page_config(page_title="Anchorpoint", page_icon=":material/anchor:", layout="wide")
+st.set_page_config(page_title="Anchorpoint", page_icon="⚓", layout="wide")
 session = current_session()
 pages = [page(session, name) for name in PAGES]
 current = st.navigation({"From teacher to file": pages[:6], "Evidence": pages[6:]})
 sidebar(session)
+st.html(STYLE)
 current.run()

@@ -5,7 +5,7 @@ Pure functions from predictions and choices to tables. Knows no widget and no fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,12 +44,22 @@ def recommended_method(n_labels: int) -> str:
     return "ce-combo" if n_labels else "distortion"
 
 
-def decide(predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None, admissible: Bools | None = None) -> Decision:
-    """Run every rule that the evidence allows, and gather the tables. Raises UserError if no candidate is admissible."""
+def decide(
+    predictions: Predictions,
+    pool: PoolStatistics,
+    sample: LabeledSample | None,
+    admissible: Bools | None = None,
+    *,
+    skip: Collection[str] = (),
+) -> Decision:
+    """Run every rule that the evidence allows except those to `skip`, and gather the tables.
+
+    Raises UserError if no candidate is admissible.
+    """
     given = sample if sample is not None and sample.n else None
     choices: dict[str, Choice] = {}
     for method in METHODS:
-        if method in SUPERVISED and given is None:
+        if method in skip or (method in SUPERVISED and given is None):
             continue
         try:
             choices[method] = choose(method, predictions, given, pool=pool, admissible=admissible)

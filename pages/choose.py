@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.ui.budgeting import budget_slider
 from pages.ui.choosing import doubts, picture_and_dial, recommendation, suspicion
+from pages.ui.record import Step
 from pages.ui.state import current_session
 from pages.ui.tables import shown_candidates, shown_rules
 from pages.ui.views import gate, link, page_head, plain, table, user_errors
@@ -20,14 +21,20 @@ gate(
 )
 assert predictions is not None
 with user_errors():
+    answer = st.container()  # the answer stands first, though the budget below it is read before
     if predictions.cost is not None:
         budget_slider(session, predictions.cost)
-    decision = session.decision
+    with st.spinner("Weighing the candidates …"):
+        decision = session.decision
     float_bytes = session.teacher.float_bytes if session.teacher else None
-    recommendation(session, decision)
+    with answer:
+        recommendation(session, decision)
 
     st.subheader("What each rule says", anchor=False)
-    table(shown_rules(decision, float_bytes), "rules")
+    table(shown_rules(decision, float_bytes), "rules", height="content")
+    if not session.record.has_transport and st.button("Also score by optimal transport (slow)", type="tertiary", icon=":material/add:"):
+        session.change(keep=Step.CHOICE, has_transport=True)
+        st.rerun()
 
     st.subheader("The evidence", anchor=False)
     picture_and_dial(session, decision)

@@ -19,12 +19,13 @@ gate(
     "This page needs predictions: open a sample or a predictions file, or run the family on your images.",
     "teacher",
 )
-decision = session.decision
-report = session.keep(
-    "collapse",
-    session.decision_key,
-    lambda: collapse_report(session.require_predictions(), session.pool, session.sample, decision.candidates),
-)
+with st.spinner("Looking at every candidate …"):
+    decision = session.decision
+    report = session.keep(
+        "collapse",
+        session.decision_key,
+        lambda: collapse_report(session.require_predictions(), session.pool, session.sample, decision.candidates),
+    )
 answer(report)
 confidence_picture(report)
 

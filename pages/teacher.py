@@ -18,12 +18,14 @@ from pages.ui.words import counted, share, size
 
 def sample_cards(session: Session) -> None:
     """One card a sample; the first is the one to begin with."""
-    with st.container(horizontal=True, gap="medium"):
-        for place, sample in enumerate(SAMPLES.values()):
-            with st.container(border=True, width=300, key=f"card-{sample.name}"):
-                st.markdown(f"**{sample.title}**")
-                st.caption(sample.description)
-                if st.button("Start with this", key=f"sample-{sample.name}", type="primary" if place == 0 else "secondary"):
+    samples = list(SAMPLES.values())
+    for start in range(0, len(samples), 3):  # a row at a time, so that cards of a row are equally high
+        for column, sample in zip(st.columns(3, gap="small"), samples[start : start + 3], strict=False):
+            with column.container(border=True, height="stretch", vertical_alignment="distribute"):
+                with st.container(gap="xsmall"):
+                    st.markdown(f"**{sample.title}**")
+                    st.caption(sample.description)
+                if st.button("Start with this", key=f"sample-{sample.name}", type="primary" if sample is samples[0] else "secondary"):
                     with user_errors():
                         open_sample(session, sample.name)
                         st.rerun()
@@ -100,6 +102,10 @@ def understood(session: Session) -> None:
 session = current_session()
 page_head(session, "Teacher", "Did you understand my model?")
 if not session.record.origin:
+    st.markdown(
+        "Quantizing a model gives dozens of candidates, and on data unlike the training data it is hard to tell which one to ship. "
+        "Anchorpoint runs them all on **your own images**, weighs what the float model and **a few labels** say, and hands you the exact file that was judged."
+    )
     st.markdown("##### Start with a sample")
     sample_cards(session)
     st.markdown("##### Or bring your own")

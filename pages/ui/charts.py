@@ -114,9 +114,9 @@ def dial_curve(dial: pd.DataFrame, at: float, ink: str) -> alt.LayerChart:
     x = alt.X(
         "position:O",
         axis=alt.Axis(labels=False, ticks=False, domain=False),
-        title="follow the teacher  ←   coefficient   →  trust the labels",
+        title="coefficient, small to large",
     )
-    y = alt.Y("cv_loss:Q", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(tickCount=4), title="held-out loss (lower is better)")
+    y = alt.Y("cv_loss:Q", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(tickCount=4), title="held-out loss ↓")
     tooltip = [alt.Tooltip("coefficient:Q"), alt.Tooltip("cv_loss:Q", title="held-out loss", format=".3g"), alt.Tooltip("pick:N")]
     line = alt.Chart(dial).mark_line(color="#8a94a3").encode(x, y)
     dots = alt.Chart(dial).mark_point(filled=True, size=60, color="#8a94a3", opacity=1).encode(x, y, tooltip=tooltip)

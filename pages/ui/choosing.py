@@ -80,7 +80,7 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
     chosen = session.record.chosen or decision.recommended.name
     if not decision.n_labels:
         title = "The closer to the teacher, the more memory: without labels this is all there is to see"
-        picture(title, memory_scatter(decision.candidates, picks_table(decision, chosen, NAMED_RULES), ink()))
+        picture(title, memory_scatter(decision.candidates, picks_table(decision, chosen, NAMED_RULES, ("cost", "distortion")), ink()))
         st.caption("Give a few labels on the Target page, and this picture shows who is right.")
         return
     left, right = st.columns([2, 1], gap="medium")
@@ -92,7 +92,7 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
     turned = dial[dial["coefficient"] == at].iloc[0]
     with left:
         line = iso_score_line(decision.candidates, int(turned["index"]), at)
-        chart = choice_scatter(decision.candidates, picks_table(decision, chosen, NAMED_RULES), line, ink())
+        chart = choice_scatter(decision.candidates, picks_table(decision, chosen, NAMED_RULES, ("distortion", "loss")), line, ink())
         picture(
             finding(decision),
             chart,
@@ -104,12 +104,16 @@ def turn_dial(session: Session, combo: Choice, dial: object, decision: Decision)
     """The dial from the teacher to the labels; returns the coefficient it stands at."""
     grid = list(dial["coefficient"])  # type: ignore[index]
     st.markdown("**How far to trust the labels**")
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        st.caption("follow the teacher", width="content")
+        st.caption("trust my labels", width="content")
     at = st.select_slider(
-        "follow the teacher … trust my labels",
+        "Coefficient",
         grid,
         value=combo.coefficient,
         format_func=lambda c: f"{c:g}",
         key=f"dial-{combo.n_labels}-{combo.coefficient}",
+        label_visibility="collapsed",
         help="CE-combo minimises distance to the teacher + coefficient × loss on the labels. Cross-validation inside your labels sets the dial; you may turn it.",
     )
     row = dial[dial["coefficient"] == at].iloc[0]  # type: ignore[index]

@@ -80,8 +80,7 @@ def reliability_diagram(bins: pd.DataFrame, ink: str) -> alt.LayerChart:
         .mark_line(color=ink, strokeDash=[5, 4], opacity=0.4)
         .encode(x, y)
     )
-    lines = alt.Chart(bins).mark_line(opacity=0.5).encode(x, y, color)
     dots = alt.Chart(bins).mark_point(filled=True, opacity=0.95).encode(
         x, y, color, shape, alt.Size("count:Q", scale=alt.Scale(range=[30, 260]), legend=None), tooltip=tooltip
     )  # fmt: skip
-    return alt.layer(ideal, lines, dots).properties(height=320)
+    return alt.layer(ideal, dots).properties(height=320)

@@ -43,6 +43,7 @@ class Record:
     labels: tuple[int, ...] = _at(Step.LABELS, ())
     unsure: tuple[int, ...] = _at(Step.LABELS, ())  # rows the person skipped or could not tell
     is_live: bool = _at(Step.RUN, False)  # a sample's family is to be run here, instead of opening what ships
+    has_transport: bool = _at(Step.RUN, False)  # optimal transport is slow, so it is scored on request
     chosen: str = _at(Step.CHOICE, "")
     chosen_how: str = _at(Step.CHOICE, "")  # recommended, cheapest, dial or own
 

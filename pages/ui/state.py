@@ -188,13 +188,13 @@ class Session:
     @property
     def decision_key(self) -> Hashable:
         """Changes whenever anything that a choice depends on does."""
-        return (self.evidence_key, self.record.rows, self.record.labels, self.record.budget)
+        return (self.evidence_key, self.record.rows, self.record.labels, self.record.budget, self.record.has_transport)
 
     @property
     def decision(self) -> Decision:
         """Every rule's choice on the present evidence, computed once per change of predictions, labels or budget."""
-        predictions, pool = self.require_predictions(), self.pool
-        return self.keep("decision", self.decision_key, lambda: decide(predictions, pool, self.sample, self.admissible))
+        predictions, pool, skip = self.require_predictions(), self.pool, () if self.record.has_transport else ("cot",)
+        return self.keep("decision", self.decision_key, lambda: decide(predictions, pool, self.sample, self.admissible, skip=skip))
 
     def choose(self, name: str, how: str) -> None:
         """Settle on a candidate."""

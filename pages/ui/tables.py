@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -22,11 +23,11 @@ def shown_rules(decision: Decision, float_bytes: int | None) -> pd.DataFrame:
             "Kind": rules["group"],
             "Rule": rules["rule"].map(rule_title),
             "Picks": rules["pick"],
-            "Memory ↓ (% of float)": 100 * rules["cost"],
+            "Memory ↓ (%)": 100 * rules["cost"],
             "Size ↓": [size(cost * float_bytes if float_bytes else None) for cost in rules["cost"]],
-            "Loss on labels ↓": rules["loss"],
-            "Agrees with teacher (%)": 100 * rules["agreement"],
-            "Labels used": rules["n_labels"],
+            "Loss ↓": rules["loss"],
+            "Agrees (%)": 100 * rules["agreement"],
+            "Labels": rules["n_labels"],
             "Tied": rules["ties"],
             "Why": rules["why"],
         }
@@ -79,33 +80,40 @@ def layer_table(teacher: Teacher) -> pd.DataFrame:
     return table.assign(size=table["bytes"].map(size), share_of_float=(table["bytes"] / teacher.float_bytes).map(share))
 
 
-def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...]) -> pd.DataFrame:
-    """The picks to name in a picture: one row a picked candidate with the rules' short names; `main` marks the ringed one.
+_SHORT = {
+    "auto": "recommended",
+    "calibrated": "calibrated",
+    "ce-combo": "CE-combo",
+    "val-ce": "direct validation",
+    "distortion": "closest to teacher",
+    "softmax-corr": "SoftmaxCorr",
+    "avg-confidence": "most confident",
+}
+_NEAR = 0.07  # share of the picture's width and height within which two names would cover each other
 
-    Columns: distortion, loss, cost, label, main, side (which side of its point the name is written on).
+
+def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...], axes: tuple[str, str]) -> pd.DataFrame:
+    """The picks to name in a picture whose axes are two candidate columns; picks that lie close share one name tag.
+
+    Columns: distortion, loss, cost, label, main (the ringed one), side (which side of its point the name is written on).
     """
-    names: dict[int, list[str]] = {}
+    table = decision.candidates
+    places = pd.DataFrame({axis: np.log(table[axis].clip(lower=1e-5)) if axis != "cost" else table[axis] for axis in axes})
+    places = (places - places.min()) / (places.max() - places.min()).replace(0, 1)
+    main = int(table.index[table["name"] == chosen][0])
+    tags: dict[int, list[str]] = {main: [] if chosen == decision.recommended.name else ["your choice"]}
     for rule in rules:
         if rule in decision.choices:
-            names.setdefault(decision.choices[rule].index, []).append(rule)
-    main = int(decision.candidates.index[decision.candidates["name"] == chosen][0])
-    names.setdefault(main, [])
-    rows = []
-    middle = decision.candidates["distortion"].clip(lower=1e-5).median()
-    for index, by in names.items():
-        at = decision.candidates.iloc[index]
-        label = ", ".join(by) if by else "your choice"
-        rows.append(
-            {
-                "distortion": at["distortion"],
-                "loss": at["loss"],
-                "cost": at["cost"],
-                "label": label,
-                "main": index == main,
-                "side": "right" if at["distortion"] <= middle else "left",
-            }
-        )
-    return pd.DataFrame(rows)
+            index = decision.choices[rule].index
+            gaps = (places.loc[list(tags)] - places.loc[index]).abs().max(axis=1)
+            tags.setdefault(int(gaps.idxmin()) if gaps.min() < _NEAR else index, []).append(_SHORT[rule])
+    rows = table.loc[list(tags), ["distortion", "loss", "cost"]]
+    side = ["right" if places.loc[index, axes[0]] < 0.6 else "left" for index in tags]
+    return rows.assign(label=[_tag(names) for names in tags.values()], main=[index == main for index in tags], side=side)
+
+
+def _tag(names: list[str]) -> str:
+    return ", ".join(names[:2]) + (f" +{len(names) - 2}" if len(names) > 2 else "")
 
 
 def shown_health(health: pd.DataFrame, *, is_proxy: bool) -> pd.DataFrame:

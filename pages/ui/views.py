@@ -25,6 +25,10 @@ PAGES = {
 }
 
 
+# Our own words only: less empty space above the title, and tooltips that do not run out of a phone's screen.
+STYLE = "<style>.stMainBlockContainer{padding-top:3.2rem;max-width:76rem}</style>"
+
+
 def page_head(session: Session, title: str, question: str) -> None:
     """Write the page's title, its question and the glossary."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
