@@ -25,6 +25,7 @@ from engine.types import Kernel, Recipe, Teacher, UserError
 PACKED = "anchorpoint packed 1"
 _CHECKPOINTS = (".safetensors", ".pth", ".pt")
 _KERAS = (".keras", ".h5", ".hdf5")
+_NO_LITERT = "A LiteRT (.tflite) copy is not offered: its converter chooses scales and integers of its own, and runs large layers on quantized activations."
 _MAX_BYTES = 2 * 1000**3
 
 
@@ -62,6 +63,8 @@ def native_copies(folder: Path, teacher: Teacher, recipe: Recipe, formats: Colle
     if "keras" in formats:
         assert source_path is not None
         notes.append(_write_keras(folder / FORMATS["keras"].file, candidate_weights(teacher, recipe), source_path))
+    if source_path is not None and source_path.suffix.lower() in _KERAS:
+        notes.append(_NO_LITERT)
     return tuple(notes)
 
 

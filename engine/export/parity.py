@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from engine.export.certificate import Check
 from engine.family import candidate_weights
 from engine.importers.agreement import softmax
 from engine.types import Floats, Recipe, Teacher
+
+Weights = Mapping[str, NDArray[np.float32]]
 
 LIMIT = 1e-5  # of a probability, in onnxruntime: two orders above float32 rounding, two below what activation quantization does
 REFERENCE_LIMIT = 1e-4  # the reference evaluator sums in another order, in NumPy
@@ -74,9 +76,12 @@ def run_file(content: bytes, images: NDArray[np.float32], output: str, settings:
     return probabilities(np.concatenate(batches), output)
 
 
-def judged_probabilities(teacher: Teacher, recipe: Recipe, images: NDArray[np.float32]) -> Floats:
-    """Return the candidate's probabilities (n, K) from the float graph with dequantized kernels: the model that is judged."""
-    weights = candidate_weights(teacher, recipe)
+def judged_probabilities(teacher: Teacher, recipe: Recipe, images: NDArray[np.float32], weights: Weights | None = None) -> Floats:
+    """Return the candidate's probabilities (n, K) from the float graph with dequantized kernels: the model that is judged.
+
+    `weights` are the candidate's, where they are at hand: finding the percentiles of a large teacher takes seconds.
+    """
+    weights = weights if weights is not None else candidate_weights(teacher, recipe)
     model = onnx.ModelProto.FromString(teacher.graph)
     for tensor in model.graph.initializer:
         if tensor.name in weights:
@@ -92,9 +97,9 @@ def image_digests(images: NDArray[np.float32]) -> tuple[str, ...]:
 # --- checks -------------------------------------------------------------------------------
 
 
-def check_weights(content: bytes, teacher: Teacher, recipe: Recipe) -> Check:
+def check_weights(content: bytes, teacher: Teacher, recipe: Recipe, weights: Weights | None = None) -> Check:
     """Check that the kernels onnxruntime unpacks from the file equal the judged ones bit for bit, float endpoints included."""
-    wanted = {**teacher.weights, **candidate_weights(teacher, recipe)}
+    wanted = {**teacher.weights, **(weights if weights is not None else candidate_weights(teacher, recipe))}
     found = _unpacked(onnx.ModelProto.FromString(content), {kernel.name: kernel.shape for kernel in teacher.kernels})
     wrong = [name for name, array in found.items() if array.tobytes() != np.ascontiguousarray(wanted[name]).tobytes()]
     sentence = f"All {len(found)} kernels in the file equal the judged ones bit for bit."

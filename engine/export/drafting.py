@@ -1,0 +1,173 @@
+"""The certificate's content: what the packed bytes are compared with, every check, size and load profile.
+
+Knows the order of the measurements. Hashes are added by `writing`, once there are files.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import __version__
+from engine.export.certificate import Certificate, Check, Probe, plain
+from engine.export.graph import OPSET_INT2, PackedModel, float_model
+from engine.export.parity import (
+    Comparison,
+    Weights,
+    check_weights,
+    image_digests,
+    judged_probabilities,
+    reference_check,
+    runtime_checks,
+)
+from engine.export.profile import measure_profiles
+from engine.export.sizes import check_sizes, measure_sizes
+from engine.family import candidate_weights
+from engine.importers.agreement import random_images
+from engine.types import Floats, Progress, Recipe, Teacher, UserError
+
+T = TypeVar("T")
+
+PROBE_SEED = 20260
+PROBE_IMAGES = 4
+KEPT_IMAGES = 32  # rows of the user's own images whose judged probabilities stay in the certificate
+STEPS = 16  # packing, weights, nine runtime checks, reference, three profiles, files
+
+
+@dataclass(eq=False)
+class Steps:
+    """Counts finished steps aloud."""
+
+    on_progress: Progress | None
+    done: int = 0
+
+    def tick(self, to: int | None = None) -> None:
+        """Report one more step, or the step `to`."""
+        self.done = min(self.done + 1 if to is None else to, STEPS)
+        if self.on_progress is not None:
+            self.on_progress(self.done, STEPS)
+
+    def counted(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, one step each."""
+        for item in items:
+            yield item
+            self.tick()
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is exported, and what is asked of the export."""
+
+    teacher: Teacher
+    recipe: Recipe
+    max_opset: int = OPSET_INT2
+    images: NDArray[np.float32] | None = None
+    judged: Floats | None = None
+    evidence: Mapping[str, Any] | None = None
+    formats: Collection[str] = ("onnx",)
+    source_path: Path | None = None
+    command: str | None = None
+    profiles: bool = True
+
+
+def check_images(request: Request) -> None:
+    """Raise UserError if images and judged predictions do not fit the teacher or each other."""
+    teacher, images, judged = request.teacher, request.images, request.judged
+    if images is None:
+        if judged is not None:
+            raise UserError("judged predictions were given without the images they belong to. Give both, or neither.")
+        return
+    shape = random_images(1, teacher.preprocessing, 0).shape[1:]
+    if images.ndim != 4 or images.shape[1:] != shape or not len(images):
+        raise UserError(f"the images have shape {images.shape}; {teacher.name} takes (n, {', '.join(map(str, shape))}).")
+    if judged is not None and judged.shape != (len(images), teacher.n_classes):
+        wanted = (len(images), teacher.n_classes)
+        raise UserError(f"the judged predictions have shape {judged.shape}; {wanted} is needed, one row per image.")
+
+
+def draft(request: Request, packed: PackedModel, steps: Steps) -> Certificate:
+    """Run every check and measurement on the packed bytes and return the certificate, still without hashes."""
+    teacher, recipe = request.teacher, request.recipe
+    weights = candidate_weights(teacher, recipe)
+    trial = _trial(request, weights)
+    checks = list(steps.counted(_checks(request, packed.content, trial.comparison, weights)))
+    sizes = measure_sizes(teacher, recipe, packed.content, request.max_opset)
+    checks.append(check_sizes(sizes))
+    measured = measure_profiles(float_model(teacher), packed.content, teacher.preprocessing) if request.profiles else ()
+    return Certificate(
+        recipe=recipe.slug,
+        teacher=_teacher_facts(teacher),
+        model={"opset": packed.opset, "container_bits": packed.container_bits, "n_images": len(trial.comparison.images)},
+        checks=tuple(checks),
+        sizes=sizes,
+        profiles=tuple(steps.counted(measured)),
+        probes=trial.probes,
+        files={},
+        evidence=plain(request.evidence or {}),
+        versions=_versions(),
+        command=request.command or _command(request),
+        notes=(*packed.notes, trial.note),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """What the file is compared with, what of it stays in the certificate, and where it came from."""
+
+    comparison: Comparison
+    probes: tuple[Probe, ...]
+    note: str
+
+
+def _trial(request: Request, weights: Weights) -> _Trial:
+    """Seeded noise always, so that anyone can repeat the comparison; the user's images where there are any."""
+    teacher, recipe = request.teacher, request.recipe
+    noise = random_images(PROBE_IMAGES, teacher.preprocessing, PROBE_SEED)
+    expected = judged_probabilities(teacher, recipe, noise, weights)
+    probe = Probe.of(expected, seed=PROBE_SEED)
+    if request.images is None:
+        note = f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed {PROBE_SEED})."
+        return _Trial(Comparison(noise, expected, teacher.output), (probe,), note)
+    images = np.ascontiguousarray(request.images, np.float32)
+    judged = request.judged if request.judged is not None else judged_probabilities(teacher, recipe, images, weights)
+    own = Probe.of(judged[:KEPT_IMAGES], digests=image_digests(images[:KEPT_IMAGES]))
+    origin = "their stored predictions" if request.judged is not None else "predictions of the dequantized float graph, made now"
+    note = f"The checks ran on {len(images)} of the user's images against {origin}."
+    return _Trial(Comparison(images, np.asarray(judged, np.float64), teacher.output), (probe, own), note)
+
+
+def _checks(request: Request, content: bytes, comparison: Comparison, weights: Weights) -> Iterator[Check]:
+    yield check_weights(content, request.teacher, request.recipe, weights)
+    yield from runtime_checks(content, comparison)
+    yield reference_check(content, comparison)
+
+
+def _teacher_facts(teacher: Teacher) -> dict[str, Any]:
+    return {
+        "name": teacher.name,
+        "source": teacher.source,
+        "fingerprint": teacher.fingerprint,
+        "n_classes": teacher.n_classes,
+        "n_kernels": len(teacher.kernels),
+    }
+
+
+def _versions() -> dict[str, str]:
+    packages = ("numpy", "onnx", "onnxruntime")
+    return {"anchorpoint": __version__, "python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def _command(request: Request) -> str:
+    words = ["python -m engine export", f"--teacher {request.teacher.source}", f"--candidate {request.recipe.slug}"]
+    if request.max_opset != OPSET_INT2:
+        words.append(f"--max-opset {request.max_opset}")
+    if set(request.formats) != {"onnx"}:
+        words.append(f"--formats {','.join(sorted(request.formats))}")
+    return " ".join([*words, "--out DIR"])
