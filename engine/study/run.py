@@ -5,16 +5,12 @@ Knows files, processes and groups. The protocol on one family lives in `engine.s
 
 from __future__ import annotations
 
-import hashlib
-import json
 import multiprocessing
 import os
 import platform
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +23,12 @@ from engine.predictions import load_predictions
 from engine.study.candidates import ATTENUATION_COLUMNS, CANDIDATE_COLUMNS, check_theory, describe_candidates
 from engine.study.config import StudyConfig
 from engine.study.groups import one_group, read_groups
+from engine.study.plan import Task, plan
 from engine.study.protocol import COLUMNS, run_family
 from engine.study.result import Skipped, StudyResult, read_csv, save_study, write_csv
 from engine.study.truth import check_cohort, measure_truth
 from engine.types import Progress, UserError
 
-_FORMAT = 1  # raise when the tables of a family change, so that old partial results are not taken up
 _SEEDS = {
     "subset": "PCG64(100000 + 7919*n + repetition).choice",
     "corruption": "PCG64(9500 + round(100*rate) + repetition)",
@@ -40,18 +36,6 @@ _SEEDS = {
     "subsample anchor": "PCG64(300000 + 7919*n + repetition).choice",
 }
 _POLL = 0.2  # seconds between looks at `cancel`
-
-
-@dataclass(frozen=True)
-class _Task:
-    family: str
-    path: Path
-    digest: str
-    rows: Path  # the finished rows; written last, hence the mark that a family is done
-    config: StudyConfig
-
-    def part(self, name: str) -> Path:
-        return self.rows.with_suffix(f".{name}.csv")
 
 
 def run_study(
@@ -75,7 +59,7 @@ def run_study(
     if not files:
         raise UserError("a study needs at least one predictions file and got none. Give .npz files with a test part.")
     grouping = read_groups(groups) if groups is not None else None
-    tasks, skipped = _plan(files, folder, config, grouping)
+    tasks, skipped = plan(files, folder, config, grouping)
     reasons, cancelled = _run_all(tasks, workers or os.cpu_count() or 1, on_progress, cancel)
     skipped += [Skipped(family, reason) for family, reason in reasons.items() if reason]
     done = [task for task in tasks if task.rows.is_file() and not reasons.get(task.family)]
@@ -92,40 +76,7 @@ def run_study(
     return result
 
 
-def _plan(
-    files: Sequence[str | Path], folder: Path, config: StudyConfig, grouping: pd.DataFrame | None
-) -> tuple[list[_Task], list[Skipped]]:
-    tasks, skipped, seen = [], [], set()
-    listed = None if grouping is None else set(grouping["family"])
-    for family, path in zip(_family_names(files), map(Path, files), strict=True):
-        if path.resolve() in seen:
-            skipped.append(Skipped(family, f"{path.name} was given twice; it counts once."))
-        elif not path.is_file():
-            skipped.append(Skipped(family, f"{path} is not a file. Give the path of an .npz file."))
-        elif listed is not None and family not in listed:
-            skipped.append(Skipped(family, "the groups file has no line for it. Add one, or leave the file out."))
-        else:
-            seen.add(path.resolve())
-            digest = _file_hash(path)
-            key = json.dumps([_FORMAT, __version__, digest, config.to_dict()], sort_keys=True)
-            mark = hashlib.sha256(key.encode()).hexdigest()[:16]
-            tasks.append(_Task(family, path, digest, folder / "families" / f"{family}-{mark}.csv", config))
-    return tasks, skipped
-
-
-def _family_names(files: Sequence[str | Path]) -> list[str]:
-    """A family is called by its file's stem; where stems repeat, the folder's name goes before."""
-    stems = [Path(file).stem for file in files]
-    count = Counter(stems)
-    return [stem if count[stem] == 1 else f"{Path(file).resolve().parent.name}-{stem}" for stem, file in zip(stems, files, strict=True)]
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _run_task(task: _Task) -> str | None:
+def _run_task(task: Task) -> str | None:
     """Study one family and leave its tables on disk; return the reason if it cannot take part."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -146,7 +97,7 @@ def _run_task(task: _Task) -> str | None:
 
 
 def _run_all(
-    tasks: Sequence[_Task], workers: int, on_progress: Progress | None, cancel: Callable[[], bool] | None
+    tasks: Sequence[Task], workers: int, on_progress: Progress | None, cancel: Callable[[], bool] | None
 ) -> tuple[dict[str, str | None], bool]:
     todo = [task for task in tasks if not task.rows.is_file()]
     reasons: dict[str, str | None] = {}
@@ -161,7 +112,7 @@ def _run_all(
     return reasons, len(reasons) < len(todo)
 
 
-def _outcomes(todo: Sequence[_Task], workers: int, cancel: Callable[[], bool] | None) -> Iterator[tuple[str, str | None]]:
+def _outcomes(todo: Sequence[Task], workers: int, cancel: Callable[[], bool] | None) -> Iterator[tuple[str, str | None]]:
     """Yield (family, reason or None) as families finish; stop early when cancelled."""
     if workers <= 1 or multiprocessing.current_process().daemon:  # a daemonic process may not have children
         for task in todo:
@@ -169,15 +120,19 @@ def _outcomes(todo: Sequence[_Task], workers: int, cancel: Callable[[], bool] | 
                 return
             yield task.family, _run_task(task)
         return
+    waiting, running = list(reversed(todo)), dict[Future[str | None], str]()
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures: dict[Future[str | None], str] = {pool.submit(_run_task, task): task.family for task in todo}
-        waiting = set(futures)
-        while waiting:
-            finished, waiting = wait(waiting, timeout=_POLL, return_when=FIRST_COMPLETED)
-            for future in (f for f in finished if not f.cancelled()):
-                yield futures[future], _reason(future, futures[future])
+        while waiting or running:
             if cancel is not None and cancel():
-                pool.shutdown(wait=True, cancel_futures=True)
+                waiting.clear()
+            # No more than one family per worker is handed out, so that a cancelled study ends with those under way.
+            while waiting and len(running) < workers:
+                task = waiting.pop()
+                running[pool.submit(_run_task, task)] = task.family
+            finished, _ = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
+            for future in finished:
+                family = running.pop(future)
+                yield family, _reason(future, family)
 
 
 def _reason(future: Future[str | None], family: str) -> str | None:
@@ -189,7 +144,7 @@ def _reason(future: Future[str | None], family: str) -> str | None:
         ) from None
 
 
-def _equal_within_settings(done: Sequence[_Task], grouping: pd.DataFrame) -> tuple[list[_Task], list[Skipped]]:
+def _equal_within_settings(done: Sequence[Task], grouping: pd.DataFrame) -> tuple[list[Task], list[Skipped]]:
     """A setting compares like with like: families whose K or M differ from the first of their setting are left out."""
     setting_of = dict(zip(grouping["family"], grouping["setting"], strict=True))
     first: dict[str, tuple[int, int, str]] = {}
@@ -207,7 +162,7 @@ def _equal_within_settings(done: Sequence[_Task], grouping: pd.DataFrame) -> tup
 
 
 def _assemble(
-    folder: Path, done: Sequence[_Task], skipped: Sequence[Skipped], grouping: pd.DataFrame | None, config: StudyConfig, cancelled: bool
+    folder: Path, done: Sequence[Task], skipped: Sequence[Skipped], grouping: pd.DataFrame | None, config: StudyConfig, cancelled: bool
 ) -> StudyResult:
     families = [task.family for task in done]
     groups = one_group(families) if grouping is None else grouping[grouping["family"].isin(families)].reset_index(drop=True)
