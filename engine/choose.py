@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from engine.advice import warnings_for
 from engine.anchors import ANCHORS, anchor_scores
+from engine.auto import CALIBRATED_RULES, calibrated_choice
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE, estimate, precision_order
 from engine.family import admissible
 from engine.pool import FLOOR, PoolStatistics, pool_statistics
 from engine.selectors import SUPERVISED, runner_up_of, sample_evidence, select
 from engine.types import Bools, Choice, Estimate, LabeledSample, Predictions, UserError
 
-METHODS: tuple[str, ...] = (*SUPERVISED, *LABEL_FREE, HIGHEST_PRECISION)
+METHODS: tuple[str, ...] = (*CALIBRATED_RULES, *SUPERVISED, *LABEL_FREE, HIGHEST_PRECISION)
 
 
 def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStatistics:
@@ -68,6 +69,8 @@ def choose(
         order = precision_order(predictions.names, predictions.cost)
         return _label_free_choice(estimate(method, order, "higher", admissible), predictions)
     pool = pool or statistics_of(predictions, floor=floor)
+    if method in CALIBRATED_RULES:
+        return calibrated_choice(method, predictions, pool, sample, admissible=admissible, floor=floor)
     if method in LABEL_FREE:
         rule = LABEL_FREE[method]
         return _label_free_choice(estimate(method, rule.score(pool), rule.better, admissible), predictions)

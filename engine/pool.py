@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class PoolStatistics:
     agrees: Bools
     gram: Floats
     spectrum_sum: Floats
+    memo: dict[str, Any] = field(default_factory=dict, repr=False)  # what a rule prepared from this pool, so that it is done once
 
     @property
     def calibration_rows(self) -> slice:

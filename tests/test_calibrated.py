@@ -1,0 +1,162 @@
+"""The calibrated rule against slow literal loops, its limits (no labels, perfect references) and what it recovers."""
+
+import time
+
+import numpy as np
+import pytest
+
+from engine.calibrated import (
+    ERROR_PRIOR,
+    ERROR_RATES,
+    EVENNESS,
+    KAPPA_LABELS,
+    TEMPERATURES,
+    CalibratedPool,
+    calibrate,
+    calibrated_pool,
+    posterior_summary,
+)
+from engine.pool import pool_statistics
+from engine.types import LabeledSample
+from tests.families import random_arrays, softmax
+
+
+def prepared(teacher: np.ndarray, candidates: np.ndarray) -> CalibratedPool:
+    return calibrated_pool(teacher, pool_statistics(teacher, candidates))
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[CalibratedPool, np.ndarray, np.ndarray]:
+    teacher, candidates, labels = random_arrays(3)
+    return prepared(teacher, candidates), candidates, labels
+
+
+def sample_of(rows: list[int], labels: np.ndarray) -> LabeledSample:
+    at = np.array(rows, dtype=np.int64)
+    return LabeledSample(at, labels[at])
+
+
+def test_prior_and_grids_are_distributions(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
+    pool, _, _ = small
+    assert ERROR_PRIOR.sum() == pytest.approx(1)
+    assert np.exp(pool.log_prior).sum() == pytest.approx(1)
+    assert len(pool.ref) == 2 * len(TEMPERATURES) * len(EVENNESS)
+    np.testing.assert_allclose(pool.references(np.arange(4)).sum(axis=2), 1)
+
+
+def test_expected_losses_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
+    pool, candidates, _ = small
+    n_candidates, n_images, n_classes = candidates.shape
+    for h in (0, 17, len(pool.ref) - 1):
+        for m in range(n_candidates):
+            total = 0.0
+            for i in range(n_images):
+                weights = [np.exp(pool.log_refs[pool.ref[h], i, k] / pool.temperature[h] + pool.bias[h, k]) for k in range(n_classes)]
+                total += sum(w / sum(weights) * -np.log(max(candidates[m, i, k], 1e-8)) for k, w in enumerate(weights))
+            assert pool.expected[h, m] == pytest.approx(total / n_images)
+
+
+def test_scores_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
+    pool, candidates, labels = small
+    sample = sample_of([5, 1, 30, 12, 7], labels)
+    verdict = calibrate(pool, sample)
+    n_classes, weights, scores = candidates.shape[2], {}, np.zeros(len(candidates))
+    for e, rate in enumerate(ERROR_RATES):
+        for h in range(len(pool.ref)):
+            weight = np.exp(pool.log_prior[h]) * ERROR_PRIOR[e]
+            for row, label in zip(sample.rows, sample.labels, strict=True):
+                r = pool.references(np.array([row]))[h, 0]
+                weight *= (1 - rate) * r[label] + rate / (n_classes - 1) * (1 - r[label])
+            weights[e, h] = weight
+    total, kappa = sum(weights.values()), sample.n / (sample.n + KAPPA_LABELS)
+    for (e, h), weight in weights.items():
+        correction = np.zeros(len(candidates))
+        for row, label in zip(sample.rows, sample.labels, strict=True):
+            r = pool.references(np.array([row]))[h, 0]
+            channel = np.full(n_classes, ERROR_RATES[e] / (n_classes - 1))
+            channel[label] = 1 - ERROR_RATES[e]
+            truth = r * channel / np.sum(r * channel)
+            correction += np.sum((truth - r) * -np.log(np.maximum(candidates[:, row], 1e-8)), axis=1) / sample.n
+        scores += weight / total * (pool.expected[h] + kappa * correction)
+    np.testing.assert_allclose(verdict.scores, scores, atol=1e-8)
+    np.testing.assert_allclose(verdict.scores, verdict.anchor + verdict.kappa * verdict.correction)
+    np.testing.assert_allclose(verdict.residuals.mean(axis=1), verdict.correction)
+
+
+def test_without_labels_the_prior_decides(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
+    pool, _, labels = small
+    verdict = calibrate(pool, sample_of([], labels.astype(int)))
+    np.testing.assert_allclose(verdict.scores, np.exp(pool.log_prior) @ pool.expected)
+    assert verdict.kappa == 0
+    assert verdict.belief.shape == (0,)
+
+
+def test_evenness_moves_class_shares_to_equal_ones() -> None:
+    rng = np.random.default_rng(0)
+    teacher = softmax(rng.normal(size=(300, 5)) + np.array([2.0, 0, 0, 0, -1]))
+    pool = prepared(teacher, np.stack([teacher, teacher]))
+    shares = pool.references(slice(None)).mean(axis=1)
+    np.testing.assert_allclose(shares[pool.evenness == 1], 0.2, atol=5e-3)
+    kept = (pool.evenness == 0) & (pool.ref == 0) & (np.abs(pool.temperature - 1) < 0.05)
+    assert shares[kept].max() > 0.4
+
+
+@pytest.mark.parametrize("true_temperature", [0.5, 1.0, 2.5])
+def test_temperature_is_recovered(true_temperature: float) -> None:
+    rng = np.random.default_rng(1)
+    logits = 2 * rng.normal(size=(1500, 6))
+    truth = softmax(logits / true_temperature)
+    labels = np.array([rng.choice(6, p=p) for p in truth])
+    teacher = softmax(logits)
+    pool = prepared(teacher, teacher[None])
+    summary = posterior_summary(pool, calibrate(pool, LabeledSample(np.arange(1500), labels)))
+    assert summary["temperature"] == pytest.approx(true_temperature, rel=0.25)
+    assert summary["error_rate"] < 0.05
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.4])
+def test_error_rate_is_recovered(rate: float) -> None:
+    rng = np.random.default_rng(2)
+    logits = 6 * rng.normal(size=(800, 8))
+    teacher = softmax(logits)
+    labels = np.array([rng.choice(8, p=p) for p in teacher])
+    wrong = rng.random(800) < rate
+    observed = np.where(wrong, (labels + rng.integers(1, 8, 800)) % 8, labels)
+    pool = prepared(teacher, teacher[None])
+    verdict = calibrate(pool, LabeledSample(np.arange(800), observed))
+    assert verdict.error_rate == pytest.approx(rate, abs=0.06)
+    if rate:
+        assert verdict.belief[~wrong].mean() > 0.85 > 0.4 > verdict.belief[wrong].mean()
+
+
+def test_recalibration_prefers_the_calibrated_candidate() -> None:
+    """A teacher that is far too sure would anchor on its own copy; forty labels show that the softer candidate is better."""
+    rng = np.random.default_rng(3)
+    logits = 2 * rng.normal(size=(400, 5))
+    labels = np.array([rng.choice(5, p=p) for p in softmax(logits)])
+    candidates = softmax(np.stack([4 * logits, logits, 0.1 * logits]))
+    pool = prepared(softmax(4 * logits), candidates)
+    assert np.argmin(calibrate(pool, LabeledSample(np.arange(40), labels[:40])).scores) == 1
+
+
+def test_a_label_the_reference_excludes_is_survived() -> None:
+    teacher = np.tile(np.array([[1.0, 0, 0]], dtype=np.float32), (30, 1))
+    pool = prepared(teacher, np.stack([teacher, np.full_like(teacher, 1 / 3)]))
+    verdict = calibrate(pool, LabeledSample(np.arange(5), np.full(5, 2)))
+    assert np.isfinite(verdict.scores).all()
+    assert np.argmin(verdict.scores) == 1
+
+
+def test_a_call_is_fast() -> None:
+    rng = np.random.default_rng(4)
+    logits = rng.normal(size=(600, 10))
+    candidates = softmax(logits + rng.normal(size=(72, 600, 10))).astype(np.float32)
+    pool = prepared(softmax(2 * logits), candidates)
+    sample = LabeledSample(np.arange(50), rng.integers(0, 10, 50))
+    calibrate(pool, sample)
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        calibrate(pool, sample)
+        times.append(time.process_time() - start)
+    assert min(times) < 0.05
