@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, version_converter
 
@@ -114,6 +115,9 @@ def _store_constants(graph: onnx.GraphProto) -> None:
 
 def _free_the_batch(graph: onnx.GraphProto) -> None:
     """Give input and output the same open batch size. Whether the graph keeps the promise is checked by running it."""
+    fixed = input_shape(graph)[:1]
+    if fixed and fixed[0] is not None:
+        _free_reshapes(graph, fixed[0])
     for value in (graph.input[0], graph.output[0]):
         dims = value.type.tensor_type.shape.dim
         if dims:
@@ -121,6 +125,20 @@ def _free_the_batch(graph: onnx.GraphProto) -> None:
             dims[0].dim_param = BATCH
     # Inferred shapes may carry the old batch size, and onnxruntime infers its own.
     del graph.value_info[:]
+
+
+def _free_reshapes(graph: onnx.GraphProto, batch: int) -> None:
+    """Open the batch size inside reshapes: exporters write it there as a number when they saw one batch only."""
+    view = GraphView(graph)
+    for index, node in enumerate(graph.node):
+        if node.op_type != "Reshape" or node.input[0] in view.fixed:
+            continue
+        sizes = view.integers(node.input[1])
+        if sizes and len(sizes) > 1 and sizes[0] == batch and 0 not in sizes:
+            del node.attribute[:]  # Reshape has one attribute, which gives 0 another meaning
+            freed = (0 if -1 in sizes[1:] else -1, *sizes[1:])  # 0 keeps the size, -1 infers it
+            node.input[1] = f"{node.input[1]}:freed{index}"
+            graph.initializer.append(numpy_helper.from_array(np.array(freed, np.int64), node.input[1]))
 
 
 def _materialize_weights(model: onnx.ModelProto) -> None:

@@ -5,6 +5,7 @@ Knows onnxruntime. Knows nothing of what the graph is for.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ _FAILURES: tuple[type[Exception], ...] = (
     ort.capi.onnxruntime_pybind11_state.InvalidProtobuf,
     ort.capi.onnxruntime_pybind11_state.NotImplemented,
     ort.capi.onnxruntime_pybind11_state.RuntimeException,
+    UnicodeDecodeError,  # its message quotes a damaged name
 )
+_FAILED_NODE = re.compile(r"running (\w+) node\. Name:'([^']*)'")
 
 
 def open_session(graph: bytes) -> Any:
@@ -30,9 +33,9 @@ def open_session(graph: bytes) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
-        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except _FAILURES as error:
-        raise UserError(f"onnxruntime cannot run the model: {_first_line(error)}. Export it with standard ONNX operators.") from error
+        raise UserError(f"onnxruntime cannot run the model: {_reason(error)}. Export it with standard ONNX operators.") from error
 
 
 def run(session: Any, images: NDArray[np.float32]) -> Floats:
@@ -41,12 +44,14 @@ def run(session: Any, images: NDArray[np.float32]) -> Floats:
         outputs: Floats = np.asarray(session.run(None, {session.get_inputs()[0].name: images})[0])
     except _FAILURES as error:
         raise UserError(
-            f"the model fails on {len(images)} images of shape {images.shape[1:]}: {_first_line(error)}. "
+            f"the model fails on {len(images)} images of shape {images.shape[1:]}: {_reason(error)}. "
             "Export it with a dynamic batch size, and check the input size."
         ) from error
     return outputs
 
 
-def _first_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    if failed := _FAILED_NODE.search(str(error)):
+        return f"its operator {failed[1]} {failed[2]!r} does not fit them"
     lines = str(error).strip().splitlines()
     return lines[0][:300].rstrip(". ") if lines else type(error).__name__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,11 +121,11 @@ def timm_case(name: str, size: int, **options: Any) -> Case:
 
 
 def onnx_folded() -> Case:
-    """A file as exporters usually write it: BatchNorm folded into the kernels."""
+    """A file as exporters usually write it: fixed batch, BatchNorm folded into the kernels."""
     model = randomize(timm().create_model("resnet10t", num_classes=4))
-    buffer = io.BytesIO()
-    torch.onnx.export(model, (torch.zeros(1, 3, SIZE, SIZE),), buffer, dynamo=False, opset_version=17)
-    teacher = import_graph(buffer.getvalue(), name="folded")
+    program = torch.onnx.export(model, (torch.zeros(1, 3, SIZE, SIZE),), dynamo=True, optimize=True, verbose=False)
+    assert all(node.op_type != "BatchNormalization" for node in program.model_proto.graph.node)
+    teacher = import_graph(program.model_proto.SerializeToString(), name="folded")
     case = torch_case(model, teacher)
     return Case(teacher, case.reference, dict(teacher.weights), None)
 
@@ -180,7 +179,7 @@ BUILDERS: dict[str, Callable[..., Case]] = {
     "timm-efficientnet": functools.partial(timm_case, "efficientnet_b0", SIZE),
     "timm-convnext": functools.partial(timm_case, "convnext_atto", SIZE),
     "timm-vit": functools.partial(timm_case, "vit_tiny_patch16_224", SIZE, img_size=SIZE),
-    "timm-swin": functools.partial(timm_case, "swin_tiny_patch4_window7_224", 56, img_size=56, depths=(2, 2, 1, 1)),
+    "timm-swin": functools.partial(timm_case, "swin_tiny_patch4_window7_224", 56, img_size=56, depths=(2, 1), num_heads=(3, 6)),
     "onnx-folded": onnx_folded,
     "keras-hand": functools.partial(keras_case, keras_hand),
     "keras-resnet50": functools.partial(keras_case, functools.partial(keras_application, "ResNet50")),

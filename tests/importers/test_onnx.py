@@ -88,6 +88,23 @@ def test_a_fixed_batch_and_an_old_opset_are_lifted() -> None:
     np.testing.assert_allclose(session.run(None, {"x": images})[0], images.reshape(4, 12) @ LINEAR, rtol=1e-5)
 
 
+@pytest.mark.parametrize("sizes", [[1, 12], [1, -1], [1, 4, 3]])
+def test_a_batch_written_into_a_reshape_is_lifted(sizes: list[int]) -> None:
+    nodes = [node("Reshape", ["f", "sizes"], ["r"], allowzero=1), node("Flatten", ["r"], ["a"]), node("MatMul", ["a", "v"], ["y"])]
+    proto = model(*nodes, image=(1, 3, 2, 2), sizes=np.array(sizes), v=LINEAR)
+    images = np.random.default_rng(1).random((4, 3, 2, 2), np.float32)
+    session = ort.InferenceSession(imported(proto).graph, providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"x": images})[0], images.reshape(4, 12) @ LINEAR, rtol=1e-5)
+
+
+def test_a_batch_that_cannot_be_lifted_is_refused_with_the_operator() -> None:
+    proto = model(
+        node("Concat", ["z", "row"], ["c"], axis=1), node("Identity", ["c"], ["y"]), image=(1, 3, 2, 2), row=np.ones((1, 3), np.float32)
+    )
+    with pytest.raises(UserError, match=r"its operator Concat .*dynamic batch size"):
+        imported(proto)
+
+
 def test_weights_in_constant_nodes_and_among_the_inputs_are_found() -> None:
     proto = model()
     proto.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, LINEAR.shape))  # as old exporters do
