@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -162,3 +163,31 @@ def test_symbolic_link_in_a_folder_is_not_followed(folder: Path, tmp_path: Path)
     shutil.move(folder / "README.md", tmp_path / "README.md")
     (folder / "README.md").symlink_to(tmp_path / "README.md")
     assert not verify(folder).passed
+
+
+def _leaves(value: object, path: tuple = ()) -> list[tuple]:
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in _leaves(item, (*path, key))]
+    if isinstance(value, list):
+        return [leaf for key, item in enumerate(value) for leaf in _leaves(item, (*path, key))]
+    return [path]
+
+
+def test_no_value_in_a_certificate_can_crash_the_verification(folder: Path) -> None:
+    """Whatever a stranger writes into a certificate and seals, the answer is a verdict or a sentence."""
+    path = folder / "certificate.json"
+    original = json.loads(path.read_text(encoding="utf-8"))
+    rng = np.random.default_rng(0)
+    leaves = [leaf for leaf in _leaves(original) if leaf[0] in ("checks", "files", "probes", "sizes", "recipe", "notes")]
+    for leaf in [leaves[i] for i in rng.permutation(len(leaves))[:10]] + [("probes", 0, key) for key in ("seed", "n_images", "probs")]:
+        for strange in (None, -1, 10**12, "x", [], {"a": 1}, True):
+            content = json.loads(json.dumps(original))
+            place = content
+            for key in leaf[:-1]:
+                place = place[key]
+            place[leaf[-1]] = strange
+            del content["seal"]
+            content["seal"] = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+            path.write_text(json.dumps(content), encoding="utf-8")
+            with contextlib.suppress(UserError):
+                verify(folder)

@@ -135,6 +135,7 @@ class Certificate:
     def _from_fields(cls, content: dict[str, Any]) -> Certificate:
         if set(content) != {item.name for item in fields(cls)}:
             raise KeyError("fields")
+        _require_types(content)
         made: dict[str, Any] = dict(content)
         made["checks"] = tuple(Check(**item) for item in content["checks"])
         made["sizes"] = Sizes(**content["sizes"])
@@ -142,6 +143,19 @@ class Certificate:
         made["probes"] = tuple(Probe(**{**item, "digests": tuple(item["digests"])}) for item in content["probes"])
         made["notes"] = tuple(content["notes"])
         return cls(**made)
+
+
+def _require_types(content: dict[str, Any]) -> None:
+    """Raise TypeError where a stranger's certificate holds something else than what is computed with later."""
+    kinds: list[tuple[Any, type | tuple[type, ...]]] = [(content["recipe"], str), (content["files"], dict), (content["sizes"], dict)]
+    kinds += [(item, str) for pair in content["files"].items() for item in pair]
+    kinds += [(check[key], kind) for check in content["checks"] for key, kind in (("name", str), ("passed", bool), ("sentence", str))]
+    for probe in content["probes"]:
+        kinds += [(probe["probs"], str), (probe["n_images"], int), (probe["n_classes"], int), (probe["seed"], (int, type(None)))]
+        kinds += [(digest, str) for digest in probe["digests"]]
+    for value, kind in kinds:
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise TypeError(f"{value!r} is not {kind}")
 
 
 def plain(value: Any) -> Any:

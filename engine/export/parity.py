@@ -170,6 +170,8 @@ def _difference(name: str, probs: Floats, judged: Floats, limit: float) -> Check
 
 
 def _argmax(probs: Floats, judged: Floats) -> Check:
+    if probs.shape != judged.shape:
+        return Check("same class", False, None, 1.0, f"The file returns {probs.shape[1]} classes, {judged.shape[1]} were judged.")
     same = probs.argmax(axis=1) == judged.argmax(axis=1)
     top = np.sort(judged, axis=1)[:, -2:]
     tied = top[:, 1] - top[:, 0] < 2 * LIMIT  # too close for any float arithmetic to order
@@ -180,6 +182,8 @@ def _argmax(probs: Floats, judged: Floats) -> Check:
 
 
 def _divergence(probs: Floats, judged: Floats) -> Check:
+    if probs.shape != judged.shape:
+        return Check("KL divergence", False, None, KL_LIMIT, "Cannot be computed between different numbers of classes.")
     p, q = np.maximum(judged, FLOOR).astype(np.float64), np.maximum(probs, FLOOR)
     value = float(np.mean(np.sum(judged * (np.log(p) - np.log(q)), axis=1)))
     return Check("KL divergence", bool(abs(value) < KL_LIMIT), value, KL_LIMIT, f"KL(judged ‖ exported) is {value:.1e} on average.")

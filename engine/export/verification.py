@@ -24,7 +24,7 @@ from engine.types import Preprocessing, UserError
 
 MODEL = "model.onnx"
 _MAX_PIXELS = 4096 * 4096
-_MAX_PROBE = 256  # images in a probe; our own have 4 and up to 32
+_MAX_PROBE_PIXELS = 64 * 1000**2  # of all noise images together; our own probes have 4 images
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,14 @@ def _check_plain(content: bytes) -> Check:
 def _check_outputs(content: bytes, certificate: Certificate, images: NDArray[np.float32] | None) -> Iterator[Check]:
     facts = _facts(content)
     preprocessing = _preprocessing(facts)
-    noise = [probe for probe in certificate.probes if probe.seed is not None]
-    if not noise or noise[0].n_images > _MAX_PROBE or noise[0].n_images < 1:
-        yield Check(
-            "stored predictions", False, None, None, "The certificate holds no predictions to compare with. Export the model again."
-        )
+    pixels = preprocessing.height * preprocessing.width
+    noise = next((probe for probe in certificate.probes if probe.seed is not None), None)
+    if noise is None or not 1 <= noise.n_images <= _MAX_PROBE_PIXELS // pixels or noise.seed is None or noise.seed < 0:
+        sentence = "The certificate holds no predictions to compare with. Export the model again."
+        yield Check("stored predictions", False, None, None, sentence)
         return
-    inputs = random_images(noise[0].n_images, preprocessing, noise[0].seed or 0)
-    yield from runtime_checks(content, Comparison(inputs, noise[0].array(), facts.get("output", "logits")))
+    inputs = random_images(noise.n_images, preprocessing, noise.seed)
+    yield from runtime_checks(content, Comparison(inputs, noise.array(), facts.get("output", "logits")))
     if images is not None:
         yield _check_images(content, certificate, images, facts.get("output", "logits"))
 
@@ -130,6 +130,8 @@ def _check_images(content: bytes, certificate: Certificate, images: NDArray[np.f
         sentence = f"None of the {len(images)} images is one the certificate was made with, so there is nothing to compare."
         return Check("your images", False, None, LIMIT, sentence)
     probs = run_file(content, np.ascontiguousarray(images[rows]), output, options())
+    if any(known[digests[i]].shape != probs.shape[1:] for i in rows):
+        return Check("your images", False, None, LIMIT, "The certificate was made with another number of classes.")
     value = float(np.abs(probs - np.stack([known[digests[i]] for i in rows])).max())
     sentence = f"{len(rows)} of the {len(images)} images are known to the certificate; probabilities differ by at most {value:.1e}."
     return Check("your images", bool(value < LIMIT), value, LIMIT, sentence)
