@@ -16,7 +16,7 @@ from engine.sampling import corrupt_labels
 from engine.types import Bools, LabeledSample, Predictions
 
 DRAWS = 20
-RULES = ("ce-combo", "alignment", "val-ce", "val-acc")
+RULES = ("auto", "ce-combo", "val-ce", "val-acc")
 
 
 def firmness_table(

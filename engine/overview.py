@@ -21,6 +21,13 @@ from engine.types import Bools, Choice, Floats, LabeledSample, Predictions, User
 CONTROLS = ("teacher-component", "permutation-control")  # they explain the other rules; nobody deploys their pick
 _GROUPS = ("Recommended", "Anchored", "Direct validation", "Label-free", "Control")
 
+_DOUBT_COLUMNS = {"probability_best": "probability_best", "probability_close": "probability_close", "expected_regret": "expected_regrets"}
+_REASONS = {
+    HIGHEST_PRECISION: "Uses no data at all: most bits, finest scales, no clipping.",
+    "calibrated": "Corrects the teacher's confidence, then corrects that with the labels; allows for wrong labels.",
+    "auto": "The rule we recommend: the calibrated anchor, with its doubt.",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Decision:
@@ -35,6 +42,17 @@ class Decision:
     @property
     def n_labels(self) -> int:
         return self.recommended.n_labels
+
+    @property
+    def same(self) -> tuple[int, ...]:
+        """Candidates that cannot be told apart from the recommended one, itself left out; empty if the rule does not say."""
+        return tuple(index for index in self.recommended.details.get("indistinguishable", ()) if index != self.recommended.index)
+
+    @property
+    def cheapest(self) -> int | None:
+        """The cheapest candidate that is as good as the recommended one for all we know, if it is another one."""
+        index: int | None = self.recommended.details.get("cheapest_within")
+        return None if index == self.recommended.index else index
 
 
 def recommended_method(n_labels: int) -> str:
@@ -96,7 +114,8 @@ def candidates_table(
     """Return one row a candidate, in the file's order.
 
     Columns: name, bits, granularity, percentile, float_ends (nan/None where names are not slugs), cost, admissible, distortion, agreement,
-    confidence, loss, accuracy (nan without labels), score (of the recommended rule) and picked_by (rules that pick it).
+    confidence, loss, accuracy (nan without labels), score (of the recommended rule), probability_best, probability_close and
+    expected_regret (nan where the recommended rule does not say), and picked_by (rules that pick it).
     """
     n = predictions.n_candidates
     recommended = choices[recommended_method(sample.n if sample else 0)]
@@ -108,6 +127,8 @@ def candidates_table(
     table["confidence"] = np.mean(pool.confidence, axis=1)
     table["loss"], table["accuracy"] = _labeled_columns(predictions, sample)
     table["score"] = recommended.scores
+    for column, key in _DOUBT_COLUMNS.items():
+        table[column] = recommended.details.get(key, np.full(n, np.nan))
     table["picked_by"] = [", ".join(rule for rule, choice in choices.items() if choice.index == m) for m in range(n)]
     return table
 
@@ -159,7 +180,7 @@ def _reason(method: str) -> str:
         return f"Assumes {SUPERVISED[method].assumes}."
     if method in LABEL_FREE:
         return f"Assumes {LABEL_FREE[method].assumes}."
-    return {HIGHEST_PRECISION: "Uses no data at all: most bits, finest scales, no clipping."}.get(method, "")
+    return _REASONS.get(method, "")
 
 
 def rule_table(choices: Mapping[str, Choice], candidates: pd.DataFrame) -> pd.DataFrame:

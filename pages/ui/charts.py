@@ -32,6 +32,14 @@ def _shape(legend: bool = True) -> alt.Shape:
     return alt.Shape("band:N", scale=alt.Scale(domain=list(BANDS[:3]), range=list(SHAPES[:3])), legend=shown)
 
 
+def _log_axis(values: pd.Series) -> alt.Axis:
+    """Ticks at 1, 2 and 5 times powers of ten within the data, so that a log axis is not a thicket of lines."""
+    low, high = float(values.min()), float(values.max())
+    steps = (1,) if high / max(low, 1e-9) > 300 else (1, 2, 5)
+    ticks = [step * 10.0**power for power in range(-6, 4) for step in steps]
+    return alt.Axis(format="~g", values=[tick for tick in ticks if low / 2 <= tick <= high * 2])
+
+
 def _candidate_tooltip(*more: alt.Tooltip) -> list[alt.Tooltip]:
     return [
         alt.Tooltip("name:N", title="candidate"),
@@ -53,13 +61,13 @@ def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataF
     x = alt.X(
         "distance:Q",
         scale=alt.Scale(type="log"),
-        axis=alt.Axis(format="~g", tickCount=6),
+        axis=_log_axis(shown["distance"]),
         title="distance to the teacher, nats (log scale; left is closer)",
     )
     y = alt.Y(
         "loss:Q",
         scale=alt.Scale(type="log", zero=False, nice=False, padding=12),
-        axis=alt.Axis(format="~g", tickCount=6),
+        axis=_log_axis(shown["loss"]),
         title="loss on your labels, nats (lower is better)",
     )
     tooltip = _candidate_tooltip(
@@ -100,7 +108,7 @@ def memory_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, ink: str) -> a
     y = alt.Y(
         "distance:Q",
         scale=alt.Scale(type="log"),
-        axis=alt.Axis(format="~g", tickCount=6),
+        axis=_log_axis(shown["distance"]),
         title="distance to the teacher, nats (log scale)",
     )
     faded = alt.condition("datum.admissible", alt.value(0.9), alt.value(0.15))

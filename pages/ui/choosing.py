@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
 from engine.firmness import firmness_table
@@ -34,25 +35,45 @@ def recommendation(session: Session, decision: Decision) -> None:
             if memory := memory_words(session, float(pick["cost"])):
                 st.badge(memory, color="primary")
         st.markdown(reason_words(decision, pick))
-        for warning in choice.warnings[:2]:
-            st.markdown(f":material/help: {plain(warning)}")
+        if sure := doubt_words(session, decision):
+            st.markdown(sure)
         with st.container(horizontal=True):
             if st.button("Use this", type="primary", icon=":material/check:", key="use-recommended"):
                 session.choose(choice.name, "recommended")
+                st.rerun()
+            if decision.cheapest is not None and st.button("Use the cheapest as good", key="use-cheapest", icon=":material/savings:"):
+                session.choose(decision.candidates["name"][decision.cheapest], "cheapest")
                 st.rerun()
             another_button(session, decision)
     if session.record.chosen:
         chosen_card(session, decision)
 
 
-def reason_words(decision: Decision, pick: object) -> str:
+def reason_words(decision: Decision, pick: pd.Series) -> str:
     """One sentence: who picks it, from what, and how it does on the labels."""
     choice = decision.recommended
     evidence = f"with {counted(choice.n_labels, 'label')}" if choice.n_labels else "without any label"
     words = f"**{rule_title(choice.method)}** picks it {evidence}."
     if decision.teacher_loss is not None:
-        words += f" Its loss on your labels is **{number(pick['loss'])}** (teacher {number(decision.teacher_loss)}; lower is better)."  # type: ignore[index]
-    return words + f" It gives the teacher's class on {share(pick['agreement'])} of the pool."  # type: ignore[index]
+        words += f" Its loss on your labels is **{number(pick['loss'])}** (teacher {number(decision.teacher_loss)}; lower is better)."
+    return words + f" It gives the teacher's class on {share(pick['agreement'])} of the pool."
+
+
+def doubt_words(session: Session, decision: Decision) -> str:
+    """How sure the recommendation is, and what else would do."""
+    pick = decision.candidates.iloc[decision.recommended.index]
+    if pick["probability_close"] != pick["probability_close"]:
+        return ""
+    words = f"It is as good as the best (within {decision.recommended.details['epsilon']:g} of its loss) with **{share(pick['probability_close'])}** probability."
+    if decision.same:
+        others = counted(len(decision.same), "other candidate")
+        words += f" {others[0].upper() + others[1:]} cannot be told apart from it."
+    if decision.cheapest is not None:
+        cheap = decision.candidates.iloc[decision.cheapest]
+        words += (
+            f" The cheapest that is as good, for all we know, is {plain(cheap['name'])} ({memory_words(session, float(cheap['cost']))})."
+        )
+    return words
 
 
 def another_button(session: Session, decision: Decision) -> None:
@@ -100,9 +121,9 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
         )
 
 
-def turn_dial(session: Session, combo: Choice, dial: object, decision: Decision) -> float:
+def turn_dial(session: Session, combo: Choice, dial: pd.DataFrame, decision: Decision) -> float:
     """The dial from the teacher to the labels; returns the coefficient it stands at."""
-    grid = list(dial["coefficient"])  # type: ignore[index]
+    grid = list(dial["coefficient"])
     st.markdown("**How far to trust the labels**")
     with st.container(horizontal=True, horizontal_alignment="distribute"):
         st.caption("follow the teacher", width="content")
@@ -116,7 +137,7 @@ def turn_dial(session: Session, combo: Choice, dial: object, decision: Decision)
         label_visibility="collapsed",
         help="CE-combo minimises distance to the teacher + coefficient × loss on the labels. Cross-validation inside your labels sets the dial; you may turn it.",
     )
-    row = dial[dial["coefficient"] == at].iloc[0]  # type: ignore[index]
+    row = dial[dial["coefficient"] == at].iloc[0]
     st.markdown(f"At {at:g} it picks **{plain(row['pick'])}**" + (" (found by cross-validation)." if at == combo.coefficient else "."))
     if row["pick"] not in (session.record.chosen, decision.recommended.name) and st.button("Use the dial's pick", key="use-dial"):
         session.choose(row["pick"], "dial")
@@ -157,7 +178,7 @@ def suspicion(session: Session, decision: Decision, predictions: Predictions) ->
 
 def doubts(decision: Decision) -> list[str]:
     """What could be wrong with the recommendation, most serious first."""
-    sentences = list(decision.recommended.warnings)
+    sentences = [*decision.recommended.warnings, *decision.recommended.details.get("reasons", ())[:2]]
     if not decision.n_labels:
         sentences.append("There are no labels, so nobody has checked whether the teacher itself is right on this target.")
     direct = decision.choices.get("val-ce")

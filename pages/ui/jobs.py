@@ -79,7 +79,7 @@ def job_of(folder: Path, kind: str) -> Job | None:
     job = stored_job(folder, kind)
     if job is None or not job.is_alive or is_locked(lock_file(folder, kind)):
         return job
-    if job.state == "queued" and time.time() - job.created < _STARTUP_SECONDS:
+    if not job.pid and time.time() - job.created < _STARTUP_SECONDS:
         return job
     job = stored_job(folder, kind)  # it may have finished between the two looks
     if job is None or not job.is_alive:

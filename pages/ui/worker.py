@@ -83,6 +83,7 @@ def work(folder: Path, kind: str, job_id: str) -> None:
         if job is None or job.id != job_id:
             return
         desk = Desk(folder, replace(job, pid=os.getpid()))
+        save_job(folder, desk.job)
         ticket = folder.parent / "queue" / f"{time.time_ns()}-{job_id}.ticket"
         try:
             with locked(ticket):

@@ -93,7 +93,7 @@ def test_sidebar_says_how_far_the_visitor_has_come(workspace: Path) -> None:
     for name in ("outline.json", "predictions.npz"):
         (session.folder / name).unlink()  # they hold no real teacher
     side = open_app(session.folder.name).sidebar
-    assert [text.value for text in side.text] == ["mine", "2 labels", "b8-tensor-q100"]
+    assert [text.value for text in side.text] == ["mine", "2 images", "b8-tensor-q100"]
     assert [button.label for button in side.button] == ["Start over"]
 
 

@@ -1,0 +1,76 @@
+"""The Export page: gated, asks for what is missing, orders any candidate, and shows the certificate as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.export.certificate import Certificate, Check, Profile, Sizes
+from pages.ui.workspace import write_bytes
+from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
+from tests.tiny_teacher import tiny_teacher
+
+Started = list[tuple[str, dict[str, Any]]]
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder")
+
+
+def certificate(*, passed: bool) -> Certificate:
+    """A small certificate as an export leaves it."""
+    return Certificate(
+        recipe="b4-channel-q99.5",
+        teacher={"name": "tiny"},
+        model={},
+        checks=(Check("parity", passed, 1e-7, 1e-5, "The file's outputs equal what was judged."),),
+        sizes=Sizes(file=2000, float_file=10000, weights=1500, float_weights=9000, needed=1500, theory=1400.0, by_type={"INT4": 1000}),
+        profiles=(Profile("packed", 3.0, 1.5, 10_000, "Weights stay packed."),),
+        probes=(),
+        files={"model.onnx": "ab" * 32},
+        evidence={"method": "ce-combo"},
+        versions={"onnx": "1"},
+        command="python -m engine export",
+    )
+
+
+def test_cold_page_says_what_it_needs(started: Started) -> None:
+    assert "needs a teacher and a choice" in text_of(go(open_app(), "export"))
+
+
+def test_predictions_only_ask_for_the_teacher(started: Started) -> None:
+    assert "only predictions were given" in text_of(go(with_sample(open_app(), "pacs-sketch"), "export"))
+
+
+def test_orders_the_chosen_candidate_with_its_evidence(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    session_of(app).choose("b4-channel-q99.5", "own")
+    go(app, "export")
+    next(button for button in app.button if button.label == "Write and check the file").click().run()
+    kind, arguments = started[-1]
+    assert kind == "export"
+    assert arguments["slug"] == "b4-channel-q99.5"
+    assert arguments["evidence"]["chosen_how"] == "own"
+    assert arguments["evidence"]["n_labels"] == 25
+    assert session_of(app).record.chosen == "b4-channel-q99.5"
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_shows_the_certificate_as_it_is(started: Started, passed: bool) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    folder = session_of(app).folder
+    write_bytes(folder / "export" / "certificate.json", certificate(passed=passed).to_json().encode())
+    write_bytes(folder / "bundle.zip", b"zip")
+    text = text_of(go(app, "export"))
+    assert ("do not deploy" in text) == (not passed)
+    assert "20 %" in text
+    assert "10 kB" in text
+
+
+def test_an_edited_certificate_is_refused(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    edited = replace(certificate(passed=True), recipe="b8-tensor-q100").to_json().replace("b8-tensor", "b2-tensor")
+    write_bytes(session_of(app).folder / "export" / "certificate.json", edited.encode())
+    assert "was edited" in text_of(go(app, "export"))

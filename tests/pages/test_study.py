@@ -1,0 +1,47 @@
+"""The Study page: offers families with a test part, runs in the background, shows findings, and computes once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.study.config import StudyConfig
+from engine.study.run import run_study
+from tests.pages.driving import go, open_app, session_of, text_of
+
+Started = list[tuple[str, dict[str, Any]]]
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder")
+
+
+def test_cold_page_starts_a_study(started: Started, sample_folder: Path) -> None:
+    app = go(open_app(), "study")
+    next(button for button in app.button if button.label == "Run the study").click().run()
+    kind, arguments = started[-1]
+    assert kind == "study"
+    assert sample_folder / "digits-resnet.npz" in map(Path, arguments["files"])
+    assert arguments["budgets"] == [10, 25, 50, 100]
+
+
+def test_without_families_it_says_so(started: Started, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("engine.samples.FOLDER", tmp_path / "empty")
+    assert "No family with a test part" in text_of(go(open_app(), "study"))
+
+
+def test_shows_a_finished_study_and_computes_once(started: Started, sample_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = open_app()
+    config = StudyConfig(budgets=(10,), rules=("ce-combo", "val-ce", "distortion"), repetitions=2)
+    run_study([sample_folder / "digits-resnet.npz"], session_of(app).folder / "study", config, workers=1)
+    text = text_of(go(app, "study"))
+    assert "1 family" in text
+    assert "lower is better" in text
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a rerun must not compute")
+
+    monkeypatch.setattr("pages.ui.studying.make_tables", refuse)
+    monkeypatch.setattr("pages.ui.studying.make_charts", refuse)
+    monkeypatch.setattr("pages.ui.studying.load_study", refuse)
+    app.run()
+    assert not app.exception

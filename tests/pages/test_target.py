@@ -1,0 +1,124 @@
+"""The Target page: gated, shows images, takes labels by key, CSV or from the file, and starts the run."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.types import UserError
+from pages.ui.actions import read_labels_csv, reveal_labels, safe_name, store_upload, upload_images
+from pages.ui.labeling import keys_for
+from pages.ui.record import Step
+from pages.ui.state import Session
+from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
+from tests.pages.test_jobs import picture
+from tests.tiny_teacher import tiny_teacher
+
+Started = list[tuple[str, dict[str, Any]]]
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder")
+
+
+class Upload(BytesIO):
+    """What the uploader hands over: bytes with a name."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(data)
+        self.name = name
+
+
+@pytest.fixture
+def session(started: Started) -> Session:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    return session_of(app)
+
+
+def test_cold_page_says_what_it_needs(started: Started) -> None:
+    assert "needs a teacher" in text_of(go(open_app(), "target"))
+
+
+def test_sample_shows_images_labels_and_the_run(session: Session, started: Started) -> None:
+    app = go(open_app(session.folder.name), "target")
+    text = text_of(app)
+    assert "120 target images" in text
+    assert "25 labels" in text
+    next(button for button in app.button if button.label == "Run it yourself").click().run()
+    kind, arguments = started[-1]
+    assert kind == "predict"
+    assert arguments["target"] == "sample"
+    assert len(arguments["recipes"]) == 72
+    assert session_of(app).predictions is None
+
+
+def test_labels_by_button_undo_and_not_sure(session: Session) -> None:
+    reveal_labels(session, 0)
+    app = go(open_app(session.folder.name), "target")
+    app.button(key="label-3").click().run()
+    app.button(key="label-unsure").click().run()
+    app.button(key="label-7").click().run()
+    record = session_of(app).record
+    assert (record.rows, record.labels, record.unsure) == ((0, 2), (3, 7), (1,))
+    app.button(key="label-undo").click().run()
+    assert session_of(app).record.rows == (0,)
+    assert session_of(open_app(session.folder.name)).record.labels == (3,)
+
+
+@pytest.mark.parametrize("n_classes", [3, 10, 34, 100])
+def test_every_class_has_its_own_key_as_far_as_keys_go(n_classes: int) -> None:
+    keys = keys_for(tuple(f"class {index}" for index in range(n_classes)))
+    given = [key for key in keys if key]
+    assert len(keys) == n_classes
+    assert len(given) == min(n_classes, 34)
+    assert len(set(given)) == len(given)
+    assert not {"C", "R"} & set(given)
+
+
+def test_single_letters_and_digits_are_their_own_keys() -> None:
+    assert keys_for(tuple("0123456789")) == list("0123456789")
+    assert keys_for(("a", "b")) == ["A", "B"]
+
+
+def test_a_hundred_classes_can_be_labeled(started: Started) -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    give_teacher(app, tiny_teacher(100))
+    session.change(keep=Step.LABELS, is_live=True)
+    buttons = [button for button in go(app, "target").button if button.key and button.key.startswith("label-")]
+    assert len(buttons) == 103  # a hundred classes, undo, skip, not sure
+    app.button(key="label-99").click().run()
+    assert session_of(app).record.labels[-1] == 99
+
+
+def test_labels_csv_and_its_mistakes(session: Session) -> None:
+    assert read_labels_csv(session, b"row,label\n5,3\n9,1\n", "mine.csv") == 2
+    assert session.record.rows == (5, 9)
+    with pytest.raises(UserError, match=r"mine\.csv, line 2.*zebra"):
+        read_labels_csv(session, b"row,label\n5,zebra\n", "mine.csv")
+    assert session.record.rows == (5, 9)
+
+
+def test_uploads_are_bounded_and_named_safely(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="larger than"):
+        store_upload(BytesIO(b"x" * 100), tmp_path / "kept", 50)
+    assert not (tmp_path / "kept").exists()
+    assert safe_name("../../etc/passwd") == "passwd"
+    assert safe_name("..\\..\\win.ini") == "win.ini"
+    assert safe_name("....") == "upload"
+
+
+def test_uploaded_images_become_the_target(session: Session, started: Started) -> None:
+    upload_images(session, [Upload(picture(1), "a.png"), Upload(picture(2), "a.png")])
+    assert sorted(path.name for path in (session.folder / "images").iterdir()) == ["1-a.png", "a.png"]
+    assert started[-1] == ("check", {"target": str(session.folder / "images")})
+    assert session.record.rows == ()
+    assert session.predictions is None
+
+
+def test_a_refused_upload_forgets_nothing(session: Session) -> None:
+    with pytest.raises(UserError, match="no image"):
+        upload_images(session, [Upload(b"text", "notes.txt")])
+    assert len(session.record.rows) == 25
+    assert session.predictions is not None
