@@ -58,17 +58,19 @@ def write_report(result: StudyResult, out: str | Path | None = None) -> Path:
         write_csv(table, folder / "tables" / f"{name}.csv")
         write_text(to_markdown(table), folder / "tables" / f"{name}.md")
     charts = make_charts(result, tables)
-    for name, chart in charts.items():
-        write_text(render_svg(chart, prefix=name).replace("currentColor", "#222222"), folder / "figures" / f"{name}.svg")
-        write_text(render_png(chart), folder / "figures" / f"{name}.png")
-    write_text(_page(result, tables, charts), folder / "report.html")
+    pictures = {name: render_svg(chart, prefix=name) for name, chart in charts.items()}
+    for name, picture in pictures.items():
+        write_text(picture.replace("currentColor", "#222222"), folder / "figures" / f"{name}.svg")
+        write_text(render_png(charts[name]), folder / "figures" / f"{name}.png")
+    write_text(_page(result, tables, pictures), folder / "report.html")
     return folder / "report.html"
 
 
 def report_html(result: StudyResult) -> str:
     """Return the report as one HTML page, without writing anything."""
     tables = make_tables(result)
-    return _page(result, tables, make_charts(result, tables))
+    pictures = {name: render_svg(chart, prefix=name) for name, chart in make_charts(result, tables).items()}
+    return _page(result, tables, pictures)
 
 
 def make_charts(result: StudyResult, tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
@@ -77,10 +79,10 @@ def make_charts(result: StudyResult, tables: dict[str, pd.DataFrame]) -> dict[st
     return {name: chart for name, chart in made.items() if chart is not None}
 
 
-def _page(result: StudyResult, tables: dict[str, pd.DataFrame], charts: dict[str, Any]) -> str:
+def _page(result: StudyResult, tables: dict[str, pd.DataFrame], pictures: dict[str, str]) -> str:
     shown = [table for table in CATALOG if table.name in tables]
     links = "".join(f'<a href="#{table.name}">{escape(table.question)}</a>' for table in shown)
-    sections = "".join(_section(table, tables[table.name], charts.get(table.name)) for table in shown)
+    sections = "".join(_section(table, tables[table.name], pictures.get(table.name, "")) for table in shown)
     count = f"{len(result.families)} {'family' if len(result.families) == 1 else 'families'}, {len(result.results):,} selections"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -92,8 +94,8 @@ def _page(result: StudyResult, tables: dict[str, pd.DataFrame], charts: dict[str
     )
 
 
-def _section(table: Table, data: pd.DataFrame, chart: Any | None) -> str:
-    picture = f"<figure>{render_svg(chart, prefix=table.name)}</figure>" if chart is not None else ""
+def _section(table: Table, data: pd.DataFrame, svg: str) -> str:
+    picture = f"<figure>{svg}</figure>" if svg else ""
     body = f'<div class="scroll">{_html_table(data, ranked=table.name in _RANKED)}</div>'
     if len(data) > _FOLDED_ROWS:
         body = f"<details><summary>Table, {len(data)} rows</summary>{body}</details>"

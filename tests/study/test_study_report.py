@@ -1,0 +1,144 @@
+"""The report is one whole page without scripts or outside resources, escapes what it is given, and the command writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine.__main__ import main
+from engine.predictions import save_predictions
+from engine.study.config import StudyConfig
+from engine.study.numbers import cell, to_markdown
+from engine.study.report import report_html, write_report
+from engine.study.result import Skipped, StudyResult
+from engine.study.run import run_study
+from tests.study.families import make_family
+
+CONFIG = StudyConfig(
+    budgets=(5, 10), rates=(0.0, 0.2), repetitions=2, memory_budgets=(None, 0.2), anchors=("pool", "cot"), floors=(1e-8, 1e-12),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+    folder = tmp_path_factory.mktemp("study")
+    files, lines = [], ["family,setting,shift,seed,execution"]
+    for seed in range(4):
+        name = f"<script>x{seed}"
+        save_predictions(make_family(seed, n_pool=30), folder / f"{name}.npz")
+        files.append(folder / f"{name}.npz")
+        lines.append(f"{name},{'A & B' if seed < 3 else 'C'},shift{seed % 2},{seed},0")
+    (folder / "groups.csv").write_text("\n".join(lines))
+    result = run_study(files, folder / "out", CONFIG, groups=folder / "groups.csv", workers=1)
+    result = replace(result, skipped=(Skipped("<b>bad</b>", "its name is <i>odd</i>"),))
+    write_report(result)
+    return result
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(str(value))
+            if name in ("href", "src", "xlink:href"):
+                self.links.append(str(value))
+
+
+def test_report_is_self_contained_and_escaped(study: StudyResult) -> None:
+    text = (study.out / "report.html").read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(text)
+    assert page.tags["script"] == 0
+    assert page.tags["svg"] >= 7
+    assert page.tags["b"] == 1  # ours, not the family's
+    assert "&lt;b&gt;bad&lt;/b&gt;" in text
+    assert all(link.startswith("#") for link in page.links)
+    assert not re.findall(r"(?:src|href)=[\"']https?:", text)
+    assert "@import" not in text
+    assert len(page.ids) == len(set(page.ids)), "two pictures share an id"
+    assert {link[1:] for link in page.links} <= set(page.ids)
+
+
+def test_every_table_and_picture_is_written(study: StudyResult) -> None:
+    csv = {path.stem for path in (study.out / "tables").glob("*.csv")}
+    assert csv == {path.stem for path in (study.out / "tables").glob("*.md")}
+    assert {"floor_sensitivity", "anchor_placement", "constrained_selection", "between_shift_variance", "paired_inference"} <= csv | {
+        "between_shift_variance"
+    }
+    figures = {path.stem for path in (study.out / "figures").glob("*.png")}
+    assert figures == {path.stem for path in (study.out / "figures").glob("*.svg")}
+    assert {"regret_by_budget", "corruption_grid", "regimes", "cost_frontier", "attenuation", "coefficients"} <= figures
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (study.out / "figures").glob("*.png"))
+
+
+@pytest.mark.slow
+def test_the_same_study_gives_the_same_page(study: StudyResult) -> None:
+    assert report_html(study) == (study.out / "report.html").read_text(encoding="utf-8")
+
+
+def test_cells_read_well() -> None:
+    assert cell(0.1234567, "mean_regret") == "0.123"
+    assert cell(12.3456, "spread") == "12.3"
+    assert cell(np.nan, "sd") == "–"
+    assert cell(np.inf, "memory_budget") == "none"
+    assert cell(0.22, "memory_budget") == "22 %"
+    assert cell(1.3e-15, "identity_error") == "1.3e-15"
+    assert cell(7, "n") == "7"
+    assert to_markdown(pd.DataFrame({"rule": ["a|b"], "n": [3]})) == "| rule | labels |\n| --- | --- |\n| a\\|b | 3 |\n"
+
+
+def test_command_writes_the_study_and_speaks_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_predictions(make_family(0, n_pool=30), tmp_path / "toy.npz")
+    arguments = ["study", str(tmp_path / "toy.npz"), str(tmp_path / "absent.npz"), "--out", str(tmp_path / "out"), "--budgets", "5,10"]
+    assert (
+        main([*arguments, "--rates", "0,.2", "--repetitions", "2", "--rules", "val-ce,ce-combo,distortion", "--workers", "1", "--json"])
+        == 0
+    )
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["families"] == ["toy"]
+    assert answer["skipped"][0]["family"] == "absent"
+    assert Path(answer["report"]).is_file()
+    header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
+    assert header == "family,rule,n,rate,memory_budget,repetition,pick,coefficient,regret,accuracy_regret"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--budgets", "ten"], "--budgets is 'ten'"),
+        (["--rules", "magic"], "unknown rule 'magic'"),
+        (["--workers", "0"], "--workers is 0"),
+        (["--memory-budgets", "22MB"], "is a size"),
+        (["--groups", "nowhere.csv"], "nowhere.csv is not a file"),
+    ],
+)
+def test_wrong_options_are_one_line_and_exit_2(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["study", "x.npz", "--out", str(tmp_path), *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_study_loads_no_plotting_until_it_draws() -> None:
+    code = "import sys, engine.study.run, engine.study.catalog, engine.study.report; print('altair' in sys.modules, 'vl_convert' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "False"]
