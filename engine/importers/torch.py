@@ -17,7 +17,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 
-from engine.importers.agreement import Reference
+from engine.importers.agreement import BATCHES, Reference
 from engine.importers.graph import Description, build_teacher, plain_preprocessing
 from engine.importers.normal_form import BATCH, OPSET
 from engine.types import Floats, Preprocessing, Teacher, UserError
@@ -63,7 +63,8 @@ def import_module(
         notes = (*notes, "The weights are not all float32; they were converted to it.")
     with _evaluating(model):
         reference = _reference(model)
-        _require_tensor(model, torch.zeros(2, *input_shape))
+        for n in BATCHES:
+            _require_tensor(model, torch.zeros(n, *input_shape))
         graph = _export(model, torch.zeros(2, *input_shape))
         description = Description(name, source, preprocessing, class_names, notes)
         return build_teacher(graph, description, reference)
@@ -98,7 +99,7 @@ def _require_tensor(model: torch.nn.Module, images: torch.Tensor) -> None:
     try:
         outputs = model(images)
     except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-        raise UserError(f"the model does not accept images of shape {tuple(images.shape[1:])}: {_reason(error)}") from error
+        raise UserError(f"the model does not accept {len(images)} images of shape {tuple(images.shape[1:])}: {_reason(error)}") from error
     if not isinstance(outputs, torch.Tensor):
         raise UserError(
             f"the model returns a {type(outputs).__name__}; a teacher returns one tensor (batch, classes). "
