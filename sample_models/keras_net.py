@@ -19,7 +19,7 @@ def build_mobilenet() -> keras.Model:
     """Return an untrained network that maps images (n, 32, 32, 1) to probabilities (n, 10)."""
     inputs = keras.Input((SIDE, SIDE, 1))
     x = layers.Conv2D(16, 3, strides=2, padding="same", use_bias=False, name="stem")(inputs)
-    x = layers.ReLU(max_value=6)(layers.BatchNormalization(name="stem_bn")(x))
+    x = layers.ReLU(max_value=6)(layers.BatchNormalization(momentum=0.9, name="stem_bn")(x))
     for index, (stride, width) in enumerate(BLOCKS):
         x = _block(x, stride, width, name=f"block{index}")
     x = layers.GlobalAveragePooling2D()(x)
@@ -29,11 +29,11 @@ def build_mobilenet() -> keras.Model:
 def _block(x: keras.KerasTensor, stride: int, width: int, name: str) -> keras.KerasTensor:
     shortcut = x
     x = layers.Conv2D(EXPANSION * x.shape[-1], 1, use_bias=False, name=f"{name}_expand")(x)
-    x = layers.ReLU(max_value=6)(layers.BatchNormalization(name=f"{name}_expand_bn")(x))
+    x = layers.ReLU(max_value=6)(layers.BatchNormalization(momentum=0.9, name=f"{name}_expand_bn")(x))
     x = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, name=f"{name}_depthwise")(x)
-    x = layers.ReLU(max_value=6)(layers.BatchNormalization(name=f"{name}_depthwise_bn")(x))
+    x = layers.ReLU(max_value=6)(layers.BatchNormalization(momentum=0.9, name=f"{name}_depthwise_bn")(x))
     x = layers.Conv2D(width, 1, use_bias=False, name=f"{name}_project")(x)
-    x = layers.BatchNormalization(name=f"{name}_project_bn")(x)
+    x = layers.BatchNormalization(momentum=0.9, name=f"{name}_project_bn")(x)
     return layers.Add()([x, shortcut]) if x.shape == shortcut.shape else x
 
 

@@ -1,0 +1,104 @@
+"""The whole job without a browser: `make demo` or `python -m sample_models.demo [NAME] [--labels N]`.
+
+A sample teacher, its 72 candidates run live on handwritten digits, a few labels, three ways to choose, and what the
+held-out test part says of each. Calls the engine's public functions and prints; decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from engine.choose import choose, statistics_of
+from engine.predict import ProgressReport
+from engine.samples import SAMPLES, load_sample_teacher, sample_names, sample_target
+from engine.sampling import draw_sample
+from engine.types import Choice, Predictions, Teacher
+from sample_models.families import predict_digits
+from sample_models.measure import Truth, truth_of
+
+WAYS = (
+    ("ce-combo", "anchored: follow the teacher, corrected by the labels"),
+    ("val-ce", "direct validation: trust the labels alone"),
+    ("distortion", "label-free: stay closest to the teacher"),
+    ("avg-confidence", "label-free: take the most confident"),
+)
+
+
+def run_candidates(teacher: Teacher, store: Path) -> Predictions:
+    """Run teacher and candidates on the target with a progress line."""
+    started = time.monotonic()
+    predictions = predict_digits(teacher, sample_target(), store, _show_progress)
+    seconds = time.monotonic() - started
+    n_images = predictions.n_images + len(predictions.labels_test if predictions.labels_test is not None else ())
+    _clear_line()
+    print(f"   {predictions.n_candidates} candidates x {n_images} images in {seconds:.1f} s\n")
+    return predictions
+
+
+def choose_each_way(predictions: Predictions, n_labels: int, repetition: int) -> list[tuple[Choice, str]]:
+    """Return each way's choice with its description; all see the same labels, drawn with the protocol's seed."""
+    pool = statistics_of(predictions)
+    sample = draw_sample(predictions.labels, n_labels, n_classes=predictions.n_classes, repetition=repetition)
+    return [(choose(method, predictions, sample, pool=pool, repetition=repetition), words) for method, words in WAYS]
+
+
+def print_verdicts(choices: list[tuple[Choice, str]], predictions: Predictions, truth: Truth) -> None:
+    """Print what the held-out test part says of each choice, beside the best and the teacher."""
+    assert predictions.cost is not None
+    print(f"   {'rule':<16}{'picks':<26}{'memory':>8}{'test loss':>11}{'regret':>9}{'accuracy':>10}")
+    for choice, words in choices:
+        print(_row(choice.method, choice.index, predictions, truth) + f"   {words}")
+    print(_row("(best of all)", truth.oracle, predictions, truth) + "   known only because this test part is labeled")
+    print(f"   {'(float teacher)':<16}{'':<26}{'100.0 %':>8}{truth.teacher_loss:>11.3f}{'':>9}{truth.teacher_accuracy:>10.1%}\n")
+
+
+def _row(rule: str, index: int, predictions: Predictions, truth: Truth) -> str:
+    assert predictions.cost is not None
+    return (
+        f"   {rule:<16}{predictions.names[index]:<26}{predictions.cost[index]:>8.1%}{truth.losses[index]:>11.3f}"
+        f"{truth.regrets[index]:>9.3f}{truth.accuracies[index]:>10.1%}"
+    )
+
+
+def _show_progress(report: ProgressReport) -> None:
+    if sys.stdout.isatty():
+        left = "" if report.seconds_left is None else f", {report.seconds_left:.0f} s left"
+        _clear_line()
+        bar = "#" * (30 * report.done // max(report.total, 1))
+        print(f"   [{bar:<30}] {report.stage}, {report.images_per_second:,.0f} images/s{left}", end="", flush=True)
+
+
+def _clear_line() -> None:
+    if sys.stdout.isatty():
+        print("\r\033[K", end="")
+
+
+def main() -> None:
+    """Run the demonstration."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", default="digits-resnet", choices=sample_names(with_teacher=True), metavar="NAME")
+    parser.add_argument("--labels", type=int, default=25, help="labeled images the choice may use (default 25)")
+    parser.add_argument("--repetition", type=int, default=0, help="which of the protocol's random subsets is labeled")
+    options = parser.parse_args()
+
+    print(f"1. Teacher: {SAMPLES[options.name].title}. {SAMPLES[options.name].description}")
+    teacher = load_sample_teacher(options.name)
+    print(f"   {len(teacher.kernels)} quantizable layers, {teacher.float_bytes / 1e3:,.0f} kB in float, {teacher.n_classes} classes\n")
+    print("2. Candidates: 2 to 8 bits, per tensor or per channel, three clipping levels, ends quantized or not; run on the target")
+    with tempfile.TemporaryDirectory() as store:
+        predictions = run_candidates(teacher, Path(store))
+    print(
+        f"3. Choices from {options.labels} labeled and {predictions.n_images} unlabeled images, and what the test part says (lower loss is better)"
+    )
+    choices = choose_each_way(predictions, options.labels, options.repetition)
+    print_verdicts(choices, predictions, truth_of(predictions))
+    for warning in choices[0][0].warnings:
+        print(f"   Doubt: {warning}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Every sample opens through the public path, is what the README says it is, and is stored without changing a pick."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.choose import METHODS, choose, statistics_of
+from engine.estimators import LABEL_FREE
+from engine.family import standard_family
+from engine.samples import FOLDER, POOL_SIZE, SAMPLES, TEST_SIZE, load_sample_predictions, load_sample_teacher, sample_names, sample_target
+from engine.sampling import draw_sample
+from engine.types import Predictions, UserError
+
+TEACHERS = sample_names(with_teacher=True)
+
+
+def test_committed_files_stay_small() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.iterdir() if path.is_file()) < 8e6
+
+
+def test_catalogue_covers_every_importer_and_the_photographs() -> None:
+    suffixes = {Path(sample.teacher).suffix for sample in SAMPLES.values() if sample.teacher}
+    assert suffixes == {".pt2", ".keras", ".onnx"}
+    assert set(sample_names()) - set(TEACHERS) == {"pacs-sketch", "pacs-cartoon"}
+
+
+def test_importing_samples_loads_no_framework() -> None:
+    code = "import sys, engine.samples; print(sorted({'torch', 'keras', 'onnx', 'onnxruntime', 'sklearn', 'PIL'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_target_is_scikit_learns_digits_split_without_overlap() -> None:
+    from sklearn.datasets import load_digits
+
+    target, original = sample_target(), load_digits()
+    images = np.concatenate([target.pool_images, target.test_images])
+    labels = np.concatenate([target.pool_labels, target.test_labels])
+    assert target.pool_images.shape == (POOL_SIZE, 32, 32)
+    assert images.dtype == np.uint8
+    assert len(images) == POOL_SIZE + TEST_SIZE
+    # Averaging 4x4 blocks undoes the enlargement up to its smoothing: each image is nearest to its own original.
+    small = images.reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)).reshape(len(images), -1) * (16 / 255)
+    source = original.data
+    distances = (small**2).sum(1)[:, None] - 2 * small @ source.T + (source**2).sum(1)
+    matches = distances.argmin(axis=1)
+    assert len(np.unique(matches)) >= 998  # no image twice, but for near-twins that smoothing confuses
+    assert np.array_equal(original.target[matches], labels)
+    assert not {image.tobytes() for image in target.pool_images} & {image.tobytes() for image in target.test_images}
+
+
+def test_target_is_shuffled_and_the_same_every_time() -> None:
+    first, second = sample_target(), sample_target()
+    assert np.array_equal(first.pool_images, second.pool_images)
+    assert np.bincount(first.pool_labels[:200], minlength=10).min() >= 8  # both halves of the pool see all classes
+    assert np.bincount(first.pool_labels[200:], minlength=10).min() >= 8
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_predictions_hold_the_whole_family_with_labels_and_test_part(name: str) -> None:
+    predictions = load_sample_predictions(name)
+    photo = SAMPLES[name].target == "photo"
+    assert predictions.names == tuple(recipe.slug for recipe in standard_family())
+    assert predictions.candidates.shape == ((72, 300, 7) if photo else (72, 400, 10))
+    assert predictions.candidates_test is not None
+    assert predictions.labels_test is not None
+    assert predictions.candidates_test.shape[1] == (900 if photo else 600)
+    assert predictions.calibration == predictions.n_images // 2
+    assert (predictions.labels >= 0).all()
+    assert predictions.cost is not None
+    assert 0 < predictions.cost.min() < predictions.cost.max() < 1
+    assert predictions.class_names is not None
+    assert not predictions.missing
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_predictions_show_a_real_choice(name: str) -> None:
+    """The candidates differ enough to matter, some are useless, and the best is far better than chance."""
+    predictions = load_sample_predictions(name)
+    assert predictions.candidates_test is not None
+    assert predictions.labels_test is not None
+    labels = predictions.labels_test
+    probs = np.maximum(predictions.candidates_test[:, np.arange(len(labels)), labels].astype(np.float64), 1e-8)
+    losses = -np.log(probs).mean(axis=1)
+    assert np.ptp(losses) > 1
+    assert losses.min() < 0.75 * np.log(predictions.n_classes)
+
+
+def test_digit_predictions_carry_the_targets_labels() -> None:
+    predictions, target = load_sample_predictions("digits-resnet"), sample_target()
+    assert np.array_equal(predictions.labels, target.pool_labels)
+    assert np.array_equal(predictions.labels_test, target.test_labels)
+
+
+def test_unknown_sample_is_refused_with_the_list() -> None:
+    with pytest.raises(UserError, match="digits-resnet"):
+        load_sample_predictions("digits-vgg")
+
+
+def test_predictions_only_sample_has_no_teacher() -> None:
+    with pytest.raises(UserError, match="predictions only"):
+        load_sample_teacher("pacs-sketch")
+
+
+def test_rendered_digits_are_reproducible_and_all_different() -> None:
+    from sample_models.digits import render_digits
+
+    first, again, other = render_digits(40, 3), render_digits(40, 3), render_digits(40, 4)
+    assert first.images.shape == (40, 32, 32)
+    assert np.array_equal(first.images, again.images)
+    assert not np.array_equal(first.images, other.images)
+    ink = (first.images > 128).mean(axis=(1, 2))
+    assert ink.max() < 0.6  # bright ink on a dark ground, as the target
+
+
+def test_every_font_draws_ten_different_digits() -> None:
+    from PIL import ImageFont
+
+    from sample_models.digits import _glyph, font_files
+
+    for path in font_files():
+        font = ImageFont.truetype(str(path), size=48)
+        glyphs = {_glyph(digit, font).tobytes() for digit in "0123456789"}
+        assert len(glyphs) == 10, path.name  # a symbol or last-resort font would repeat its box
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEACHERS)
+def test_teacher_opens_by_its_spec_and_predicts_what_ships(name: str) -> None:
+    from engine.predict.model import open_session, probabilities
+    from engine.target import normalise, prepare
+    from engine.teacher import load_teacher
+
+    teacher, target, shipped = load_teacher(f"sample:{name}"), sample_target(), load_sample_predictions(name)
+    grey = np.repeat(target.pool_images[..., None], 3, axis=-1)
+    inputs = normalise(np.stack([prepare(image, teacher.preprocessing) for image in grey]), teacher.preprocessing)
+    session = open_session(teacher.graph, {})
+    probs = probabilities(session.run(None, {session.get_inputs()[0].name: inputs})[0], teacher.output)
+    assert np.abs(probs - shipped.teacher.astype(np.float32)).max() < 2e-3
+    metrics = json.loads((FOLDER / "metrics.json").read_text())[name]
+    assert abs(np.mean(probs.argmax(axis=1) == target.pool_labels) - metrics["target_accuracy"]) < 0.05
+
+
+@pytest.fixture(scope="module")
+def recomputed(tmp_path_factory: pytest.TempPathFactory) -> Predictions:
+    from sample_models.families import predict_digits
+
+    return predict_digits(load_sample_teacher("digits-resnet"), sample_target(), tmp_path_factory.mktemp("store"))
+
+
+@pytest.mark.slow
+def test_half_precision_changes_no_pick(recomputed: Predictions) -> None:
+    shipped = load_sample_predictions("digits-resnet")
+    assert shipped.candidates.dtype == np.float16
+    assert recomputed.candidates.dtype == np.float32
+    pools = [statistics_of(predictions) for predictions in (shipped, recomputed)]
+    for method in METHODS:
+        for n in (10, 25, 100, 300):
+            for repetition in range(1 if method in LABEL_FREE else 10):
+                sample = draw_sample(shipped.labels, n, n_classes=10, repetition=repetition)
+                half, full = (
+                    choose(method, predictions, sample, pool=pool, repetition=repetition)
+                    for predictions, pool in zip((shipped, recomputed), pools, strict=True)
+                )
+                assert half.index == full.index, (method, n, repetition)
