@@ -6,7 +6,7 @@ Knows the forms a spec can take and what is refused. Each framework's own knowle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.types import Preprocessing, Teacher, UserError
@@ -79,14 +79,10 @@ def load_teacher(
 
 
 def _load_sample(name: str, request: _Request) -> Teacher:
+    from engine.importers.graph import restate
     from engine.samples import load_sample_teacher
 
-    teacher: Teacher = load_sample_teacher(name)
-    if request.preprocessing is not None:
-        teacher = replace(teacher, preprocessing=request.preprocessing)
-    if request.class_names is not None and len(request.class_names) == teacher.n_classes:
-        teacher = replace(teacher, class_names=tuple(request.class_names))
-    return teacher
+    return restate(load_sample_teacher(name), preprocessing=request.preprocessing, class_names=request.class_names)
 
 
 def _load_file(path: Path, request: _Request) -> Teacher:
@@ -114,14 +110,14 @@ def _check_size(path: Path, max_bytes: int) -> None:
 
 
 def _load_checkpoint(path: Path, request: _Request) -> Teacher:
-    from engine.importers.checkpoint import read_weights
-    from engine.importers.timm import import_weights
-
     if request.arch is None:
         raise UserError(
             f"{path.name} holds weights without their architecture. Add --arch NAME --classes K, where NAME is a timm architecture; "
             "for any other torch model, save it with torch.export.save to a .pt2 file."
         )
+    from engine.importers.checkpoint import read_weights
+    from engine.importers.timm import import_weights
+
     return import_weights(
         request.arch,
         read_weights(path, max_bytes=request.max_bytes),

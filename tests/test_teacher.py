@@ -55,6 +55,16 @@ def test_a_checkpoint_needs_its_architecture(tmp_path: Path) -> None:
     assert "--arch NAME --classes K" in message(tmp_path / "w.safetensors")
 
 
+def test_a_sample_is_loaded_by_name_and_restated(monkeypatch: pytest.MonkeyPatch) -> None:
+    teacher = tiny_teacher()
+    monkeypatch.setattr("engine.samples.load_sample_teacher", lambda name: teacher)
+    assert load_teacher("sample:tiny").fingerprint == teacher.fingerprint
+    stated = load_teacher("sample:tiny", preprocessing=Preprocessing(16, 16, order="BGR"), class_names=list("abcd"))
+    assert (stated.preprocessing.order, stated.class_names, stated.graph) == ("BGR", tuple("abcd"), teacher.graph)
+    assert "takes 3x16x16 but the preprocessing makes 3x20x20" in message("sample:tiny", preprocessing=Preprocessing(20, 20))
+    assert "2 class names" in message("sample:tiny", class_names=["a", "b"])
+
+
 def test_a_missing_framework_names_the_pip_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "m.keras").write_bytes(b"x" * 100)
     real = builtins.__import__

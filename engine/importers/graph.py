@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -60,6 +60,19 @@ def build_teacher(model: onnx.ModelProto, description: Description, reference: R
         float_bytes=weight_bytes(model.graph),
         notes=_notes(model.graph, description.notes, verdict.note),
     )
+
+
+def restate(teacher: Teacher, *, preprocessing: Preprocessing | None = None, class_names: Sequence[str] | None = None) -> Teacher:
+    """The same teacher with other preprocessing or class names, as a user corrects them.
+
+    Raises UserError if they do not fit the graph's input or its number of outputs.
+    """
+    if preprocessing is not None:
+        _require_matching_input(onnx.ModelProto.FromString(teacher.graph).graph, preprocessing)
+        teacher = replace(teacher, preprocessing=preprocessing)
+    if class_names is not None:
+        teacher = replace(teacher, class_names=_class_names(class_names, teacher.n_classes))
+    return teacher
 
 
 def save(teacher: Teacher, path: str | Path) -> None:
