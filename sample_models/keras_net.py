@@ -44,4 +44,6 @@ def train_mobilenet(inputs: NDArray[np.float32], labels: NDArray[np.int64], *, e
     schedule = keras.optimizers.schedules.CosineDecay(peak_rate, decay_steps=epochs * -(-len(inputs) // BATCH))
     model.compile(keras.optimizers.Adam(schedule), loss="sparse_categorical_crossentropy")
     model.fit(inputs, labels, batch_size=BATCH, epochs=epochs, verbose=0)
-    return model
+    bare = build_mobilenet()  # without the optimizer's state, which would triple the file
+    bare.set_weights(model.get_weights())
+    return bare

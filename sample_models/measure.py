@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.auto import CALIBRATED_RULES
 from engine.choose import METHODS, choose, statistics_of
 from engine.diagnostics import COLLAPSE_FACTOR, collapse_rates
 from engine.pool import FLOOR, PoolStatistics
@@ -20,6 +21,7 @@ from engine.selectors import SUPERVISED
 from engine.types import Floats, Ints, Predictions
 
 BUDGETS = (10, 25, 50, 100, 300)
+USE_LABELS = (*CALIBRATED_RULES, *SUPERVISED)
 REPETITIONS = 25  # the protocol's number for clean labels; a budget equal to the pool has one subset only
 
 
@@ -59,7 +61,7 @@ def _measure(probs: Floats, labels: Ints) -> tuple[float, float, float]:
 
 
 def mean_regret(method: str, predictions: Predictions, pool: PoolStatistics, truth: Truth, n: int) -> float:
-    """Return the regret of a supervised rule at n labels, averaged over the protocol's subsets."""
+    """Return the regret of a rule at n labels, averaged over the protocol's subsets."""
     repetitions = 1 if n == predictions.n_images else REPETITIONS
     samples = (draw_sample(predictions.labels, n, n_classes=predictions.n_classes, repetition=r) for r in range(repetitions))
     picks = [choose(method, predictions, sample, pool=pool, repetition=r).index for r, sample in enumerate(samples)]
@@ -103,11 +105,11 @@ def regret_lines(name: str) -> Iterator[str]:
     yield f"| {name} | " + " | ".join(f"n = {n}" for n in budgets) + " |"
     yield "|---" * (len(budgets) + 1) + "|"
     for method in METHODS:
-        if method in SUPERVISED:
+        if method in USE_LABELS:
             cells = [f"{mean_regret(method, predictions, pool, truth, n):.3f}" for n in budgets]
         else:
             cells = [f"{truth.regrets[choose(method, predictions, pool=pool).index]:.3f}"] * len(budgets)
-        yield f"| `{method}`{'' if method in SUPERVISED else ' (no labels)'} | " + " | ".join(cells) + " |"
+        yield f"| `{method}`{'' if method in USE_LABELS else ' (no labels)'} | " + " | ".join(cells) + " |"
 
 
 def main() -> None:
