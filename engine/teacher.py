@@ -42,6 +42,7 @@ class _Request:
 
     arch: str | None
     classes: int | None
+    size: tuple[int, int] | None
     preprocessing: Preprocessing | None
     class_names: Sequence[str] | None
     max_bytes: int
@@ -52,22 +53,24 @@ def load_teacher(
     *,
     arch: str | None = None,
     classes: int | None = None,
+    size: tuple[int, int] | None = None,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Teacher:
     """Load a trained classifier from `timm:NAME`, `sample:NAME`, or a file (.onnx, .keras, .h5, .pt2, .safetensors, .pth).
 
-    `arch` and `classes` name the timm architecture of a bare checkpoint. `preprocessing` and `class_names` override what the
+    `arch` and `classes` name the timm architecture of a bare checkpoint. `size` (height, width) is for models that leave it open
+    or take several. `preprocessing` and `class_names` override what the
     model says about itself. Nothing inside a file is executed. Raises UserError if the model is refused, with the reason.
     """
-    request = _Request(arch, classes, preprocessing, class_names, max_bytes)
+    request = _Request(arch, classes, size, preprocessing, class_names, max_bytes)
     kind, _, name = str(spec).partition(":")
     try:
         if kind == "timm" and name:
             from engine.importers.timm import import_pretrained
 
-            return import_pretrained(name, preprocessing=preprocessing, class_names=class_names)
+            return import_pretrained(name, size=size, preprocessing=preprocessing, class_names=class_names)
         if kind == "sample" and name:
             return _load_sample(name, request)
         return _load_file(Path(spec), request)
@@ -123,6 +126,7 @@ def _load_checkpoint(path: Path, request: _Request) -> Teacher:
         read_weights(path, max_bytes=request.max_bytes),
         name=path.stem,
         classes=request.classes,
+        size=request.size,
         preprocessing=request.preprocessing,
         class_names=request.class_names,
         source=f"{path.name} ({request.arch})",
@@ -132,7 +136,9 @@ def _load_checkpoint(path: Path, request: _Request) -> Teacher:
 def _load_program(path: Path, request: _Request) -> Teacher:
     from engine.importers.exported_program import import_program
 
-    return import_program(path, preprocessing=request.preprocessing, class_names=request.class_names, max_bytes=request.max_bytes)
+    return import_program(
+        path, size=request.size, preprocessing=request.preprocessing, class_names=request.class_names, max_bytes=request.max_bytes
+    )
 
 
 def _load_keras(path: Path, request: _Request) -> Teacher:
@@ -140,10 +146,19 @@ def _load_keras(path: Path, request: _Request) -> Teacher:
     from engine.importers.keras_file import read_model
 
     model = read_model(path, max_bytes=request.max_bytes)
-    return import_model(model, name=path.stem, preprocessing=request.preprocessing, class_names=request.class_names, source=path.name)
+    return import_model(
+        model,
+        name=path.stem,
+        size=request.size,
+        preprocessing=request.preprocessing,
+        class_names=request.class_names,
+        source=path.name,
+    )
 
 
 def _load_onnx(path: Path, request: _Request) -> Teacher:
     from engine.importers.onnx import import_graph
 
-    return import_graph(path, preprocessing=request.preprocessing, class_names=request.class_names, max_bytes=request.max_bytes)
+    return import_graph(
+        path, size=request.size, preprocessing=request.preprocessing, class_names=request.class_names, max_bytes=request.max_bytes
+    )

@@ -113,10 +113,14 @@ def test_a_timm_checkpoint_becomes_a_teacher_with_timms_preprocessing(checkpoint
     import torch
 
     torch.save(checkpoint, tmp_path / "mine.pth")
-    teacher = load_teacher(tmp_path / "mine.pth", arch="resnet10t", classes=5, preprocessing=Preprocessing(64, 64))
+    teacher = load_teacher(tmp_path / "mine.pth", arch="resnet10t", classes=5, size=(64, 64))
     assert (teacher.name, teacher.n_classes, teacher.source) == ("mine", 5, "mine.pth (resnet10t)")
     np.testing.assert_array_equal(teacher.weights["fc.weight"], checkpoint["fc.weight"].numpy())
-    assert teacher.preprocessing == Preprocessing(64, 64)
+    assert (teacher.preprocessing.height, teacher.preprocessing.resize, teacher.preprocessing.std) == (
+        64,
+        73,
+        (0.229, 0.224, 0.225),
+    )  # 64 / 0.875
 
 
 @pytest.mark.slow

@@ -19,19 +19,25 @@ _HOW = "torch.export.export(model.eval(), (images,), dynamic_shapes=({0: torch.e
 
 
 def import_program(
-    path: Path, *, preprocessing: Preprocessing | None = None, class_names: Sequence[str] | None = None, max_bytes: int
+    path: Path,
+    *,
+    size: tuple[int, int] | None = None,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+    max_bytes: int,
 ) -> Teacher:
     """Import the `.pt2` file at `path`, a classifier from images (n, C, H, W) to scores (n, K).
 
-    Raises UserError if the file is unsafe, its batch size is fixed, or it was exported in training mode.
+    `size` (height, width) is needed where the program leaves it open. Raises UserError if the file is unsafe, its batch size is fixed, or it was exported in training mode.
     """
     program = read_program(path, max_bytes=max_bytes)
     _refuse_training_mode(program)
     channels, height, width = _image_shape(program)
+    height, width = size or (height, width)
     if preprocessing is not None:
         channels, height, width = preprocessing.channels, preprocessing.height, preprocessing.width
     if channels is None or height is None or width is None:
-        raise UserError(f"{path.name} leaves the image size open. State the preprocessing: height, width and channels.")
+        raise UserError(f"{path.name} leaves the image size open. State it: --size HEIGHTxWIDTH.")
     return import_module(
         program.module(check_guards=False),
         name=path.stem,

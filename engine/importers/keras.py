@@ -33,6 +33,7 @@ def import_model(
     model: keras.Model,
     *,
     name: str,
+    size: tuple[int, int] | None = None,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     source: str = "keras",
@@ -40,17 +41,19 @@ def import_model(
     """Import a trained Keras classifier with one image input (n, H, W, C) and one output (n, K).
 
     Without `preprocessing`, that of the keras.applications family is used if the model is recognised.
+    `size` (height, width) is needed where the model leaves it open.
     Raises UserError for several inputs or outputs, half precision, or a layer that ONNX cannot express.
     """
-    shape = _image_shape(model)
+    height, width, channels = _image_shape(model)
+    height, width = size or (height, width)
     _require_float32(model)
     notes = _batch_norm_note(model)
     if preprocessing is None:
-        preprocessing, note = state_preprocessing(model, shape)
+        preprocessing, note = state_preprocessing(model, (height, width, channels))
         notes = (note, *notes)
-    size = (preprocessing.height, preprocessing.width, preprocessing.channels)
-    _require_tensor(model, size)
-    graph = _export(model, size)
+    shape = (preprocessing.height, preprocessing.width, preprocessing.channels)
+    _require_tensor(model, shape)
+    graph = _export(model, shape)
 
     def reference(images: NDArray[np.float32]) -> Floats:
         return np.asarray(model(images, training=False))

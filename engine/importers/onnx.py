@@ -28,13 +28,14 @@ def import_graph(
     model: bytes | str | Path,
     *,
     name: str | None = None,
+    size: tuple[int, int] | None = None,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Teacher:
     """Import an ONNX classifier from its bytes or its path; a file written by `engine.importers.graph.save` describes itself.
 
-    What is stated here wins over the file's metadata. Raises UserError for a file that is damaged, reaches outside its
+    What is stated here wins over the file's metadata; `size` (height, width) is needed where the file leaves it open. Raises UserError for a file that is damaged, reaches outside its
     folder, is too large, or is no image classifier with one input and one output.
     """
     path = None if isinstance(model, bytes) else Path(model)
@@ -52,7 +53,7 @@ def import_graph(
     if preprocessing is None and "preprocessing" in facts:
         preprocessing = _stored_preprocessing(facts["preprocessing"])
     if preprocessing is None:
-        preprocessing = _assumed_preprocessing(normal.graph)
+        preprocessing = _assumed_preprocessing(normal.graph, size)
         notes = (*notes, "The file does not state its preprocessing: pixels are scaled to 0..1 and not normalised.")
     description = Description(name, source, preprocessing, class_names or _stored(facts, "class_names"), notes)
     return build_teacher(normal, description, reference)
@@ -84,14 +85,17 @@ def _stored_preprocessing(text: str) -> Preprocessing:
         raise UserError(f"the file's metadata {PREFIX}preprocessing cannot be read ({error}). State the preprocessing instead.") from error
 
 
-def _assumed_preprocessing(graph: onnx.GraphProto) -> Preprocessing:
+def _assumed_preprocessing(graph: onnx.GraphProto, size: tuple[int, int] | None) -> Preprocessing:
     shape = input_shape(graph)
     if len(shape) != 4:
         raise UserError(f"the model's input has {len(shape)} axes; a batch of images has 4: (batch, channels, height, width).")
     layout = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
     channels, height, width = shape[1:] if layout == "NCHW" else (shape[3], shape[1], shape[2])
-    if channels is None or height is None or width is None:
-        raise UserError("the file leaves the image size or the channels open. State the preprocessing: height, width and channels.")
+    height, width = size or (height, width)
+    if height is None or width is None:
+        raise UserError("the file leaves the image size open. State it: --size HEIGHTxWIDTH.")
+    if channels is None:
+        raise UserError("the file leaves the number of channels open. Export it for 1 (grey) or 3 (RGB).")
     return plain_preprocessing(channels, height, width, "NHWC" if layout == "NHWC" else "NCHW")
 
 

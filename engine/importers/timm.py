@@ -27,38 +27,49 @@ Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 _INTERPOLATIONS: dict[str, Interpolation] = {"nearest": "nearest", "bilinear": "bilinear", "bicubic": "bicubic", "lanczos": "lanczos"}
 
 
-def import_pretrained(name: str, *, preprocessing: Preprocessing | None = None, class_names: Sequence[str] | None = None) -> Teacher:
-    """Import `name` with the weights timm publishes for it.
+def import_pretrained(
+    name: str,
+    *,
+    size: tuple[int, int] | None = None,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Teacher:
+    """Import `name` with the weights timm publishes for it; `size` (height, width) is the one timm states unless given.
 
     Raises UserError if timm does not know the name, has no weights for it, or cannot reach the hub.
     """
     _require_known(name)
     if not timm().models.is_model_pretrained(name):
         raise UserError(
-            f"timm has no pretrained weights for {name!r}. Choose a name from timm.list_pretrained(), or give a local checkpoint with --arch {name} --classes K."
+            f"timm has no pretrained weights for {name!r}. Choose a name from timm.list_pretrained(), "
+            f"or give a local checkpoint with --arch {name} --classes K."
         )
     try:
         with _cache_only_unless_reachable():
-            model = timm().create_model(name, pretrained=True)
+            model = _create(name, _size(size, preprocessing), pretrained=True)
     except _download_errors() as error:
         raise UserError(
             f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}). Check the connection, "
             f"or download the checkpoint elsewhere and give the file with --arch {name} --classes K."
         ) from error
-    return _import(model, name, source=f"timm:{name}", preprocessing=preprocessing, class_names=class_names)
+    return _import(model, name, source=f"timm:{name}", size=size, preprocessing=preprocessing, class_names=class_names)
 
 
-def build(arch: str, classes: int, preprocessing: Preprocessing | None = None) -> torch.nn.Module:
-    """Make an untrained `arch` with `classes` outputs, for the input size in `preprocessing` where the architecture asks for one."""
+def build(arch: str, classes: int, *, channels: int = 3, size: tuple[int, int] | None = None) -> torch.nn.Module:
+    """Make an untrained `arch` with `classes` outputs, for images of `size` (height, width) where the architecture asks for one."""
     _require_known(arch)
-    options: dict[str, Any] = {"num_classes": classes}
-    if preprocessing is not None:
-        options["in_chans"] = preprocessing.channels
-        try:
-            return _module(timm().create_model(arch, img_size=(preprocessing.height, preprocessing.width), **options))
-        except TypeError:  # a convolutional architecture takes any size and has no such argument
-            pass
+    return _create(arch, size, num_classes=classes, in_chans=channels)
+
+
+def _create(arch: str, size: tuple[int, int] | None, **options: Any) -> torch.nn.Module:
+    if size is not None:
+        with contextlib.suppress(TypeError):  # a convolutional architecture takes any size and has no such argument
+            return _module(timm().create_model(arch, img_size=size, **options))
     return _module(timm().create_model(arch, **options))
+
+
+def _size(size: tuple[int, int] | None, preprocessing: Preprocessing | None) -> tuple[int, int] | None:
+    return size if preprocessing is None else (preprocessing.height, preprocessing.width)
 
 
 def import_weights(
@@ -67,6 +78,7 @@ def import_weights(
     *,
     name: str,
     classes: int | None = None,
+    size: tuple[int, int] | None = None,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     source: str = "timm",
@@ -79,15 +91,17 @@ def import_weights(
         raise UserError(f"a checkpoint does not say how many classes it has. Add --classes K beside --arch {arch}.")
     if classes < 2:
         raise UserError(f"--classes must be 2 or more, got {classes}.")
-    model = build(arch, classes, preprocessing)
+    channels = 3 if preprocessing is None else preprocessing.channels
+    model = build(arch, classes, channels=channels, size=_size(size, preprocessing))
     _load(model, weights, arch, classes)
-    return _import(model, name, source=source, preprocessing=preprocessing, class_names=class_names)
+    return _import(model, name, source=source, size=size, preprocessing=preprocessing, class_names=class_names)
 
 
-def timm_preprocessing(model: torch.nn.Module) -> Preprocessing:
-    """The preprocessing in the model's timm data config."""
+def timm_preprocessing(model: torch.nn.Module, size: tuple[int, int] | None = None) -> Preprocessing:
+    """The preprocessing in the model's timm data config, for images of `size` (height, width) if it is given."""
     config = timm().data.resolve_model_data_config(model)
     channels, height, width = config["input_size"]
+    height, width = size or (height, width)
     squash = config["crop_mode"] == "squash"
     return Preprocessing(
         height,
@@ -172,11 +186,17 @@ def _download_errors() -> tuple[type[Exception], ...]:
 
 
 def _import(
-    model: torch.nn.Module, name: str, *, source: str, preprocessing: Preprocessing | None, class_names: Sequence[str] | None
+    model: torch.nn.Module,
+    name: str,
+    *,
+    source: str,
+    size: tuple[int, int] | None,
+    preprocessing: Preprocessing | None,
+    class_names: Sequence[str] | None,
 ) -> Teacher:
     notes: tuple[str, ...] = ()
     if preprocessing is None:
-        preprocessing = timm_preprocessing(model)
+        preprocessing = timm_preprocessing(model, size)
         notes = ("The preprocessing is the one timm states for this architecture.",)
     shape = (preprocessing.channels, preprocessing.height, preprocessing.width)
     return import_module(

@@ -140,6 +140,11 @@ def test_models_that_cannot_be_teachers_are_refused() -> None:
     assert "'half' computes in float16" in message(net(layers.Conv2D(4, 1, dtype="mixed_float16", name="half")))
 
 
+def test_an_open_image_size_is_stated() -> None:
+    teacher = import_model(net(shape=(None, None, 3)), name="m", size=(9, 7))
+    assert (teacher.preprocessing.height, teacher.preprocessing.width) == (9, 7)
+
+
 def base(name: str, **options: Any) -> keras.Model:
     return getattr(keras.applications, name)(weights=None, include_top=False, input_shape=(32, 32, 3), **options)
 

@@ -105,6 +105,13 @@ def test_a_batch_that_cannot_be_lifted_is_refused_with_the_operator() -> None:
         imported(proto)
 
 
+def test_an_open_image_size_is_stated() -> None:
+    proto = model(image=("n", 3, "h", "w"))
+    with pytest.raises(UserError, match="HEIGHTxWIDTH"):
+        imported(proto)
+    assert imported(proto, size=(1, 4)).preprocessing == Preprocessing(1, 4)
+
+
 def test_weights_in_constant_nodes_and_among_the_inputs_are_found() -> None:
     proto = model()
     proto.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, LINEAR.shape))  # as old exporters do
@@ -147,7 +154,6 @@ def test_a_weight_the_graph_computes_is_quantized_as_it_is_used() -> None:
         (model(node("Div", ["z", "zero"], ["y"]), zero=np.float32(0)), "not finite"),
         (model(node("DequantizeLinear", ["q", "s"], ["d"]), node("Add", ["z", "d"], ["y"]), q=np.int8([1]), s=np.float32(1)), "quantized"),
         (model(image=("n", 6, 1, 2)), "6 channels"),
-        (model(image=("n", 3, "h", "w")), "leaves the image size"),
         (model(image=("n", 12)), "4"),
     ],
 )

@@ -161,4 +161,4 @@ def test_programs_that_cannot_be_teachers_are_refused(tmp_path: Path) -> None:
     dims = torch.export.Dim("height", min=4), torch.export.Dim("width", min=4)
     path = saved(tmp_path / "open.pt2", Net().eval(), dynamic=({0: DYNAMIC[0][0], 2: dims[0], 3: dims[1]},))
     assert "leaves the image size open" in message(path)
-    assert import_program(path, preprocessing=Preprocessing(6, 7), max_bytes=LIMIT).preprocessing.width == 7
+    assert import_program(path, size=(6, 7), max_bytes=LIMIT).preprocessing == Preprocessing(6, 7)
