@@ -1,7 +1,7 @@
 """The whole job without a browser: `make demo` or `python -m sample_models.demo [NAME] [--labels N]`.
 
-A sample teacher, its 72 candidates run live on handwritten digits, a few labels, three ways to choose, and what the
-held-out test part says of each. Calls the engine's public functions and prints; decides nothing itself.
+A sample teacher, its 72 candidates run live on handwritten digits, a few labels, five ways to choose, what the held-out
+test part says of each, and the chosen model as a certified file. Calls the engine's public functions; decides nothing itself.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 from engine.choose import choose, statistics_of
+from engine.export import write
+from engine.family import parse_slug
 from engine.predict import ProgressReport
 from engine.samples import SAMPLES, load_sample_teacher, sample_names, sample_target
 from engine.sampling import draw_sample
+from engine.target import normalise, prepare
 from engine.types import Choice, Predictions, Teacher
 from sample_models.families import predict_digits
 from sample_models.measure import Truth, truth_of
 
+PROBES = 64  # pool images on which the exported file is compared with what was judged
 WAYS = (
-    ("ce-combo", "anchored: follow the teacher, corrected by the labels"),
+    ("auto", "recommended: the teacher recalibrated, then corrected by the labels"),
+    ("ce-combo", "the paper's anchor: distance to the teacher plus loss on the labels"),
     ("val-ce", "direct validation: trust the labels alone"),
     ("distortion", "label-free: stay closest to the teacher"),
     ("avg-confidence", "label-free: take the most confident"),
@@ -56,6 +63,27 @@ def print_verdicts(choices: list[tuple[Choice, str]], predictions: Predictions, 
     print(f"   {'(float teacher)':<16}{'':<26}{'100.0 %':>8}{truth.teacher_loss:>11.3f}{'':>9}{truth.teacher_accuracy:>10.1%}\n")
 
 
+def export_choice(choice: Choice, teacher: Teacher, predictions: Predictions, folder: Path) -> None:
+    """Write the chosen candidate, re-run the written bytes on pool images, and print whether they match what was judged."""
+    images = np.stack(
+        [prepare(np.repeat(image[..., None], 3, axis=2), teacher.preprocessing) for image in sample_target().pool_images[:PROBES]]
+    )
+    certificate = write(
+        teacher,
+        parse_slug(choice.name),
+        folder,
+        images=normalise(images, teacher.preprocessing),
+        judged=predictions.candidates[choice.index, :PROBES],
+        profiles=False,
+    )
+    passed = sum(check.passed for check in certificate.checks)
+    sizes = certificate.sizes
+    print(f"   {folder / 'model.onnx'}: {sizes.file / 1e3:,.0f} kB against {sizes.float_file / 1e3:,.0f} kB in float")
+    print(
+        f"   {passed} of {len(certificate.checks)} checks passed: the file {'is' if certificate.passed else 'is NOT'} the model that was judged"
+    )
+
+
 def _row(rule: str, index: int, predictions: Predictions, truth: Truth) -> str:
     assert predictions.cost is not None
     return (
@@ -83,6 +111,7 @@ def main() -> None:
     parser.add_argument("name", nargs="?", default="digits-resnet", choices=sample_names(with_teacher=True), metavar="NAME")
     parser.add_argument("--labels", type=int, default=25, help="labeled images the choice may use (default 25)")
     parser.add_argument("--repetition", type=int, default=0, help="which of the protocol's random subsets is labeled")
+    parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "anchorpoint-demo", help="folder for the exported model")
     options = parser.parse_args()
 
     print(f"1. Teacher: {SAMPLES[options.name].title}. {SAMPLES[options.name].description}")
@@ -96,8 +125,11 @@ def main() -> None:
     )
     choices = choose_each_way(predictions, options.labels, options.repetition)
     print_verdicts(choices, predictions, truth_of(predictions))
-    for warning in choices[0][0].warnings:
+    recommended = choices[0][0]
+    for warning in recommended.warnings:
         print(f"   Doubt: {warning}")
+    print(f"\n4. Export of {recommended.name}")
+    export_choice(recommended, teacher, predictions, options.out)
 
 
 if __name__ == "__main__":
