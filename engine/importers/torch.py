@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
@@ -58,7 +57,10 @@ def import_module(
     if preprocessing is None:
         preprocessing = plain_preprocessing(channels, height, width)
         notes = (*notes, "No preprocessing was stated: pixels are scaled to 0..1 and not normalised.")
-    if any(tensor.is_floating_point() and tensor.dtype != torch.float32 for tensor in model.state_dict().values()):
+    tensors = list(model.state_dict().values())
+    if any(tensor.device.type != "cpu" for tensor in tensors):
+        model = copy.deepcopy(model).cpu()
+    if any(tensor.is_floating_point() and tensor.dtype != torch.float32 for tensor in tensors):
         model = copy.deepcopy(model).float()
         notes = (*notes, "The weights are not all float32; they were converted to it.")
     with _evaluating(model):
@@ -115,7 +117,7 @@ def _export(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProto:
     wrapper = _Opened(model, names)
     wrapper.training = False  # not .eval(), which the module of an exported program refuses
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 wrapper,
