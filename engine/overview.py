@@ -221,12 +221,17 @@ def dial_table(choice: Choice) -> pd.DataFrame:
     return table
 
 
+def contenders(candidates: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the half of the candidates with the lower labeled loss, and the named one in any case."""
+    return candidates[(candidates["loss"] <= candidates["loss"].median()) | (candidates["name"] == name)]
+
+
 def iso_score_line(candidates: pd.DataFrame, index: int, coefficient: float, *, points: int = 80) -> pd.DataFrame:
-    """Return the curve of equal anchored score through a candidate: distortion + coefficient·loss = its own score.
+    """Return the curve of equal anchored score through the candidate with this index: distortion + coefficient·loss = its own score.
 
     Columns distortion, loss; everything below and left of the curve would score better than the candidate.
     """
-    at = candidates.iloc[index]
+    at = candidates.loc[index]
     low, high = float(candidates["loss"].min()), float(candidates["loss"].max())
     losses = np.geomspace(max(low, FLOOR), max(high, FLOOR), points)
     distances = float(at["distortion"]) + coefficient * (float(at["loss"]) - losses)

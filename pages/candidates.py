@@ -11,8 +11,8 @@ from pages.ui.charts import cost_chart
 from pages.ui.record import Step
 from pages.ui.state import Session, current_session
 from pages.ui.tables import shown_family
-from pages.ui.views import gate, ink, link, page_head, picture, table, user_errors
-from pages.ui.words import counted, share
+from pages.ui.views import gate, ink, next_button, page_head, picture, table, user_errors
+from pages.ui.words import counted
 
 _AXES = {
     "Bits": "how many bits each weight keeps: fewer is smaller and coarser.",
@@ -69,20 +69,15 @@ with user_errors():
     budget_slider(session, cost)
     family = family_table(names, cost, admissible(cost, session.record.budget))
     shown = shown_family(family, float_bytes)
-    fitting = family[family["admissible"]]
-    st.markdown(
-        f"**{len(fitting)} of {counted(len(family), 'candidate')}** fit, from {share(fitting['cost'].min())} to {share(fitting['cost'].max())} of the float weights."
-    )
     if family["bits"].notna().all():
         picture(
             "Memory falls with bits; finer scales cost next to nothing",
             cost_chart(family.assign(size=shown["Size ↓"]), session.record.budget, ink()),
             "Solid: within the budget. The upper group of each column keeps its first and last layer float.",
         )
-    for name, meaning in _AXES.items():
-        st.markdown(f"- **{name}**: {meaning}")
+    st.markdown("\n".join(f"- **{name}**: {meaning}" for name, meaning in _AXES.items()))
     table(shown, "family", height=320)
     if teacher is not None:
         with st.expander("More: another grid"):
             custom_axes(session)
-link("target", "Next: the target images and a few labels")
+next_button("target", "Next: the target images and a few labels")

@@ -9,7 +9,7 @@ from pages.ui.choosing import doubts, picture_and_dial, recommendation, suspicio
 from pages.ui.record import Step
 from pages.ui.state import current_session
 from pages.ui.tables import shown_candidates, shown_rules
-from pages.ui.views import gate, link, page_head, plain, table, user_errors
+from pages.ui.views import gate, link, next_button, page_head, plain, table, user_errors
 
 session = current_session()
 page_head(session, "Choose", "Which one, and how sure are we?")
@@ -58,4 +58,4 @@ with user_errors():
     shown = shown_candidates(decision.candidates, float_bytes)
     words = st.text_input("Show only candidates whose name contains", placeholder="b4, channel, ends …", key="filter")
     table(shown[shown["Candidate"].str.contains(words, regex=False)], "candidates", height=420)
-    link("export", "Next: write the file")
+    next_button("export", "Next: write the file")

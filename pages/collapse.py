@@ -9,7 +9,7 @@ from pages.ui.collapse_charts import collapse_heat_map
 from pages.ui.diagnosing import answer, assumption_list, confidence_picture, reliability_part, tie_box
 from pages.ui.state import current_session
 from pages.ui.tables import shown_health
-from pages.ui.views import gate, link, page_head, picture, table
+from pages.ui.views import gate, next_button, page_head, picture, table
 from pages.ui.words import counted, share
 
 session = current_session()
@@ -44,4 +44,4 @@ st.subheader("Does each label-free rule's assumption hold here?", anchor=False)
 assumption_list(report)
 st.subheader("Every candidate's health", anchor=False)
 table(shown_health(report.health, is_proxy=report.is_proxy), "health", height=380)
-link("choose", "Back to the choice")
+next_button("choose", "Back to the choice", primary=False)

@@ -9,7 +9,7 @@ from pages.ui.labeling import labeling_desk
 from pages.ui.progress import watch_job
 from pages.ui.state import current_session
 from pages.ui.targeting import checks_box, class_balance, image_source, label_source, run_box, summary, thumbnails
-from pages.ui.views import gate, link, page_head, user_errors
+from pages.ui.views import gate, next_button, page_head, user_errors
 
 session = current_session()
 page_head(session, "Target data", "Is my evidence fit to decide?")
@@ -52,4 +52,4 @@ if session.teacher is not None and session.has_images:
         with user_errors():
             run_box(session, jobs.job_of(session.folder, "predict"))
 if session.predictions is not None:
-    link("choose", "Next: choose")
+    next_button("choose", "Next: choose")

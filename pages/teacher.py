@@ -12,7 +12,7 @@ from pages.ui.progress import watch_job
 from pages.ui.state import Session, current_session
 from pages.ui.tables import layer_table
 from pages.ui.teaching import preprocessing_form
-from pages.ui.views import link, page_head, picture, plain, table, user_errors
+from pages.ui.views import next_button, page_head, picture, plain, table, user_errors
 from pages.ui.words import counted, share, size
 
 
@@ -116,13 +116,13 @@ if session.predictions is not None:
         st.markdown(
             f"**{plain(session.record.title)}**: predictions of {counted(session.predictions.n_candidates, 'candidate')} on {counted(session.predictions.n_images, 'target image')} are ready, with {counted(len(session.record.rows), 'label')}."
         )
-        link("choose", "See the recommendation")
+        next_button("choose", "See the recommendation")
 watch_job(session, "import", "Reading the model")
 understood(session)
 if session.teacher is None and jobs.job_of(session.folder, "import") is None:
     st.info("Only predictions were given, so there is no model to describe here. Exporting needs the teacher.", icon=":material/info:")
 if session.teacher is not None:
-    link("candidates", "Next: what can I afford?")
+    next_button("candidates", "Next: what can I afford?", primary=session.predictions is None)
 with st.expander("Load another teacher"):
     sample_cards(session)
     own_model(session)

@@ -7,7 +7,17 @@ import pytest
 
 from engine.choose import METHODS, choose, statistics_of
 from engine.firmness import DRAWS, firmness_table
-from engine.overview import CONTROLS, decide, dial_table, family_table, group_of, iso_score_line, recommended_method, teacher_loss
+from engine.overview import (
+    CONTROLS,
+    contenders,
+    decide,
+    dial_table,
+    family_table,
+    group_of,
+    iso_score_line,
+    recommended_method,
+    teacher_loss,
+)
 from engine.predictions import make_predictions
 from engine.sampling import draw_sample
 from engine.types import LabeledSample, Predictions
@@ -93,6 +103,14 @@ def test_iso_score_line_has_one_score(family: Predictions, sample: LabeledSample
     assert np.allclose(line["distortion"] + 0.5 * line["loss"], score)
     vertical = iso_score_line(table, 60, 0.0)
     assert np.allclose(vertical["distortion"], table["distortion"][60])
+
+
+def test_contenders_are_the_better_half_and_the_choice(family: Predictions, sample: LabeledSample) -> None:
+    table = decide(family, statistics_of(family), sample, skip=("cot",)).candidates
+    worst = table.loc[table["loss"].idxmax(), "name"]
+    kept = contenders(table, worst)
+    assert 36 <= len(kept) - 1 <= 40
+    assert worst in set(kept["name"])
 
 
 def test_family_table_reads_slugs() -> None:

@@ -28,5 +28,5 @@ def budget_slider(session: Session, costs: Floats) -> None:
         session.change(keep=Step.RUN, budget=budget)
     n_fit = int(admissible(costs, budget).sum())
     float_bytes = session.teacher.float_bytes if session.teacher else None
-    memory = f" = {size(percent / 100 * float_bytes)}" if float_bytes else ""
-    st.caption(f"{share(percent / 100)}{memory}: {n_fit} of {len(costs)} candidates fit.")
+    memory = f", {size(percent / 100 * float_bytes)}" if float_bytes else ""
+    st.markdown(f"Within {share(percent / 100)} of float{memory}, **{n_fit} of {len(costs)} candidates** fit.")

@@ -13,6 +13,7 @@ COLORS = ("#c8372d", "#e07b1f", "#2f6fb5", "#6b7280")
 SHAPES = ("triangle-up", "square", "circle", "diamond")
 HEIGHT = 380
 _RING = 240
+_GRANULARITY_MARKS = {"tensor": ("#8a5fb0", "square"), "channel": ("#2f8f83", "circle"), "lastaxis": ("#b0853a", "diamond")}
 
 
 def with_bands(table: pd.DataFrame) -> pd.DataFrame:
@@ -86,17 +87,15 @@ def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataF
 
 
 def _named_points(named: pd.DataFrame, x: alt.X, y: alt.Y, ink: str) -> list[alt.Chart]:
-    """Name the picks beside their points, the main one in bold; labels in the right half are written to the left of their point."""
+    """Name the picks beside their points, the main one in bold; names step up from point to point so that they do not cover each other."""
     charts = []
-    for side in ("left", "right"):
-        for is_main in (True, False):
-            part = named[(named["main"] == is_main) & (named["side"] == side)]
-            if len(part):
-                text = alt.Chart(part).mark_text(
-                    align="left" if side == "right" else "right", dx=12 if side == "right" else -12, dy=-11, color=ink,
-                    fontSize=12, fontWeight="bold" if is_main else "normal",
-                )  # fmt: skip
-                charts.append(text.encode(x, y, text="label:N"))
+    for step, (_, row) in enumerate(named.sort_values("distance").iterrows()):
+        is_right = row["side"] == "right"
+        text = alt.Chart(pd.DataFrame([row])).mark_text(
+            align="left" if is_right else "right", dx=8 if is_right else -8, dy=-14 - 16 * (step % 3), color=ink,
+            fontSize=12, fontWeight="bold" if row["main"] else "normal",
+        )  # fmt: skip
+        charts.append(text.encode(x, y, text="label:N"))
     return charts
 
 
@@ -137,13 +136,15 @@ def cost_chart(family: pd.DataFrame, budget: float | None, ink: str) -> alt.Laye
     """Draw each candidate's cost against its bits (columns name, bits, granularity, cost, size, admissible), and the budget line."""
     shown = with_bands(family)
     x = alt.X("bits:O", axis=alt.Axis(labelAngle=0), title="bits per weight")
-    y = alt.Y("cost:Q", axis=alt.Axis(format="~p"), scale=alt.Scale(zero=True), title="weight memory, share of float (lower is cheaper)")
+    y = alt.Y("cost:Q", axis=alt.Axis(format="~p"), scale=alt.Scale(zero=True), title="weight memory ↓, share of float")
+    kinds = [kind for kind in _GRANULARITY_MARKS if kind in set(family["granularity"])]
+    marks = [_GRANULARITY_MARKS[kind] for kind in kinds]
     color = alt.Color(
         "granularity:N",
-        scale=alt.Scale(domain=["tensor", "channel", "lastaxis"], range=["#8a5fb0", "#2f8f83", "#b0853a"]),
+        scale=alt.Scale(domain=kinds, range=[color for color, _ in marks]),
         legend=alt.Legend(title="scales per", orient="top"),
     )
-    shape = alt.Shape("granularity:N", scale=alt.Scale(domain=["tensor", "channel", "lastaxis"], range=["square", "circle", "diamond"]))
+    shape = alt.Shape("granularity:N", scale=alt.Scale(domain=kinds, range=[shape for _, shape in marks]))
     tooltip = [
         alt.Tooltip("name:N", title="candidate"),
         alt.Tooltip("cost:Q", title="share of float", format=".3p"),

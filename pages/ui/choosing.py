@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.firmness import firmness_table
-from engine.overview import Decision, dial_table, iso_score_line
+from engine.overview import Decision, contenders, dial_table, iso_score_line
 from engine.types import Choice, Predictions
 from pages.ui.charts import choice_scatter, dial_curve, memory_scatter
 from pages.ui.state import Session
@@ -112,8 +112,14 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
         at = turn_dial(session, combo, dial, decision)
     turned = dial[dial["coefficient"] == at].iloc[0]
     with left:
+        is_near = st.toggle(
+            "Only the better half", key="zoom", help="Leave out the half with the higher loss on your labels, to see the contenders apart."
+        )
+        shown = contenders(decision.candidates, chosen) if is_near else decision.candidates
         line = iso_score_line(decision.candidates, int(turned["index"]), at)
-        chart = choice_scatter(decision.candidates, picks_table(decision, chosen, NAMED_RULES, ("distortion", "loss")), line, ink())
+        line = line[line["loss"] <= shown["loss"].max()]
+        picks = picks_table(decision, chosen, NAMED_RULES, ("distortion", "loss"))
+        chart = choice_scatter(shown, picks[picks.index.isin(shown.index)], line, ink())
         picture(
             finding(decision),
             chart,

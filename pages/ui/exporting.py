@@ -88,7 +88,7 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
     st.markdown("**What was checked**")
     for check in certificate.checks:
         icon = ":green[:material/check_circle:]" if check.passed else ":red[:material/cancel:]"
-        st.markdown(f"{icon} {plain(check.sentence)}")
+        st.markdown(f"{icon} **{plain(check.name)}**: {plain(check.sentence)}")
     profiles(certificate)
     with st.expander("Evidence, versions and hash"):
         st.code(f"sha256 {certificate.sha256}\n{certificate.command}", language=None)

@@ -32,12 +32,11 @@ def open_target(folder: Path, target: str, limits: Limits) -> ImageSet:
 
 
 def thumbnail(images: ImageSet, index: int, side: int = 96) -> NDArray[np.uint8]:
-    """Return image `index` as uint8 RGB with its shorter side at least `side`: small photographs shrink, tiny digits grow without blur."""
+    """Return image `index` as uint8 RGB with its shorter side at least `side`: photographs shrink, tiny digits grow."""
     from PIL import Image
 
     pixels = np.clip(images.read(index), 0, 255).astype(np.uint8)
     picture = Image.fromarray(pixels)
     factor = side / min(picture.size)
     size = (max(1, round(picture.width * factor)), max(1, round(picture.height * factor)))
-    method = Image.Resampling.NEAREST if factor > 2 else Image.Resampling.BILINEAR
-    return np.asarray(picture.resize(size, method))
+    return np.asarray(picture.resize(size, Image.Resampling.BICUBIC))

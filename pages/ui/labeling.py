@@ -51,9 +51,8 @@ def undo(session: Session) -> None:
     session.set_labels(record.rows[:-1], record.labels[:-1], record.unsure)
 
 
-@st.fragment
 def labeling_desk(session: Session) -> None:
-    """The image to label now, with its buttons. Only this part of the page reruns on a key."""
+    """The image to label now, with its buttons."""
     with user_errors():
         row, names = next_row(session), session.class_names
         n = len(session.record.rows)
@@ -89,7 +88,7 @@ def by_name(session: Session, row: int, names: tuple[str, ...]) -> None:
     label = st.selectbox("Or type the class", range(len(names)), index=None, format_func=names.__getitem__, key=f"label-name-{row}")
     if label is not None:
         mark(session, row, label)
-        st.rerun(scope="fragment")
+        st.rerun()
 
 
 def conflicts(session: Session) -> list[str]:

@@ -105,7 +105,9 @@ def thumbnails(session: Session) -> None:
         "thumbnails", (session.record.target, tuple(rows)), lambda: [thumbnail(session.images, session.order[row], 72) for row in rows]
     )
     captions = [plain(session.class_names[labels[row]]) if row in labels else "–" for row in rows]
-    st.image(pictures, caption=captions, width=72)
+    with st.container(horizontal=True, gap="small"):
+        for shown, caption in zip(pictures, captions, strict=True):
+            st.image(shown, caption=caption, width=72)
 
 
 def label_source(session: Session) -> None:

@@ -64,6 +64,14 @@ def link(page: str, label: str) -> None:
     st.page_link(f"pages/{page}.py", label=label, icon=PAGES[page][1])
 
 
+def next_button(page: str, label: str, *, primary: bool = True) -> None:
+    """The way on: a button that opens another page."""
+    if st.button(
+        label, key=f"next-{page}", type="primary" if primary else "secondary", icon=":material/arrow_forward:", icon_position="right"
+    ):
+        st.switch_page(f"pages/{page}.py")
+
+
 @contextmanager
 def user_errors() -> Iterator[None]:
     """Show a user's mistake as one line in the page; anything else must surface."""

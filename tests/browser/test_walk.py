@@ -1,0 +1,200 @@
+"""A person's walk in a real browser: sample, candidates, labels typed by key, choice, collapse, export; at desk and on a phone.
+
+Nothing may be clipped and the console must stay free of errors. Screenshots go to .screenshots/.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.chromium import FLAGS, downloaded_browser, installed_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+ROOT = Path(__file__).resolve().parents[2]
+SHOTS = ROOT / ".screenshots"
+_WAIT = 180_000  # milliseconds: reading a model and writing an export share the machine with other tests
+# Text and buttons whose right edge lies beyond the screen and that no scrolling container holds.
+_CLIPPED = """() => [...document.querySelectorAll('h1,h2,h3,p,button,label,img,canvas,[role=alert]')].filter(node => {
+  const box = node.getBoundingClientRect();
+  if (box.width === 0 || box.right <= window.innerWidth + 1) return false;
+  for (let parent = node; parent; parent = parent.parentElement) {
+    if (parent.getAttribute('data-testid') === 'stSidebar') return false;
+    if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(parent).overflowX) && parent.getAttribute('data-testid') !== 'stMain'
+        && parent.getBoundingClientRect().right <= window.innerWidth + 1) return false;
+  }
+  return true;
+}).map(node => node.tagName + ': ' + (node.innerText || '').slice(0, 60))"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The app as `make run` starts it, on a free port, with a workspace of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folder = tmp_path_factory.mktemp("browser")
+    environment = {**os.environ, "ANCHORPOINT_WORKSPACE": str(folder / "sessions"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless", "true"]
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+    try:
+        _wait_until_up(f"http://127.0.0.1:{port}/_stcore/health")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _wait_until_up(health: str) -> None:
+    for _ in range(240):
+        try:
+            with urllib.request.urlopen(health, timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.25)
+    raise AssertionError("the app did not start")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    path = installed_browser() or downloaded_browser()
+    assert path, "no browser: run tests/browser/install.py"
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class Visitor:
+    """One person at one screen: clicks, waits until the page is still, and looks whether anything is cut off."""
+
+    def __init__(self, page: Page, name: str) -> None:
+        self.page, self.name = page, name
+        self.errors: list[str] = []
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def see(self, text: str) -> None:
+        """Wait for a text to appear."""
+        self.page.get_by_text(re.compile(text)).first.wait_for(timeout=_WAIT)
+
+    def click(self, text: str) -> None:
+        """Click the button or link of this name."""
+        self.page.locator("button:visible, a:visible").filter(has_text=re.compile(text)).first.click(timeout=_WAIT)
+
+    def settle(self) -> None:
+        """Wait until the script has stopped and the pictures are drawn."""
+        self.page.wait_for_timeout(500)
+        self.page.wait_for_function("document.querySelector('[data-test-script-state=running]') === null", timeout=_WAIT)
+        self.page.wait_for_timeout(1200)
+
+    def look(self, name: str) -> None:
+        """Check that nothing is clipped and keep a screenshot of the whole page."""
+        self.settle()
+        width = self.page.viewport_size["width"]  # type: ignore[index]
+        assert self.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert (
+            self.page.evaluate(
+                "(() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; })()"
+            )
+            <= 1
+        )
+        assert self.page.evaluate(_CLIPPED) == []
+        assert self.page.locator("[data-testid=stException]").count() == 0
+        self._photograph(name)
+
+    def _photograph(self, name: str) -> None:
+        """The page scrolls inside itself, so the window is made as tall as the page for a moment."""
+        before = self.page.viewport_size
+        assert before is not None
+        tall = self.page.evaluate("document.querySelector('[data-testid=stMainBlockContainer]').scrollHeight")
+        self.page.set_viewport_size({"width": before["width"], "height": min(max(tall + 60, before["height"]), 5000)})
+        self.page.wait_for_timeout(1500)
+        SHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SHOTS / f"{name}-{self.name}.png")
+        self.page.set_viewport_size(before)
+        self.page.wait_for_timeout(300)
+
+
+def walk(visitor: Visitor, address: str) -> None:
+    """From the first page to a certified file."""
+    page = visitor.page
+    page.goto(address)
+    visitor.see("Start with a sample")
+    visitor.look("1-start")
+    visitor.click("Start with this")
+    visitor.see("See the recommendation")
+    visitor.see("can be quantized")
+    visitor.look("1-teacher")
+
+    visitor.click("Next: what can I afford")
+    visitor.see("72 of 72 candidates")
+    visitor.look("2-candidates")
+
+    visitor.click("Next: the target images")
+    visitor.see("What is this\\?")
+    visitor.settle()
+    for key, expected in (("3", "26 labels"), ("7", "27 labels"), ("Backspace", "26 labels")):
+        page.keyboard.press(key)
+        visitor.see(f"^{expected}")
+        visitor.settle()
+    visitor.look("3-target")
+
+    visitor.click("Next: choose")
+    visitor.see("^Deploy b")
+    visitor.look("4-choose")
+    visitor.click("Use this$")
+    visitor.see("Chosen: ")
+    visitor.click("Check whether confidence")
+    visitor.see("Does each label-free rule")
+    visitor.look("5-collapse")
+
+    visitor.click("Back to the choice")
+    visitor.click("Export it")
+    visitor.click("Write and check the file")
+    visitor.see("the file is the model that was judged")
+    visitor.look("6-export")
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "height", "scheme"), [("desk", 1280, 900, "light"), ("phone", 390, 844, "light"), ("dark", 1280, 900, "dark")]
+)
+def test_walk(browser: Browser, address: str, name: str, width: int, height: int, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    visitor = Visitor(context.new_page(), name)
+    walk(visitor, address)
+    assert visitor.errors == []
+    here = visitor.page.url
+    assert "session=" in here
+    visitor.page.goto(f"{address}/study?{here.split('?')[1]}")
+    visitor.see("Does this hold on my models")
+    visitor.look("7-study")
+    context.close()
+
+
+def test_a_refresh_keeps_the_session(browser: Browser, address: str) -> None:
+    page = browser.new_context().new_page()
+    visitor = Visitor(page, "refresh")
+    page.goto(address)
+    visitor.click("Start with this")
+    visitor.click("See the recommendation")
+    visitor.see("^Deploy b")
+    page.reload()
+    visitor.see("^Deploy b")
