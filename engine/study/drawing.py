@@ -6,6 +6,7 @@ Knows altair and nothing of a study's numbers. Altair is imported when the first
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import Any
 
 import pandas as pd
@@ -18,6 +19,7 @@ RULE_COLORS = {
     "distortion": "#8a8a8a", "val-ce": "#2b7fc3", "ce-combo": "#d55e00", "alignment": "#0a9a73", "val-acc": "#b8639a",
     "teacher-component": "#c58f00", "permutation-control": "#56b4e9", "calibrated": "#7a5cc0", "auto": "#a0522d",
 }  # fmt: skip
+_INK, _TITLE_CHARACTERS = "#222222", 62
 _SPARE = ("#7a5cc0", "#a0522d", "#4d9221", "#c51b7d")
 SQRT = {"type": "sqrt", "nice": True, "zero": True}  # keeps zero, and does not let one bad rule flatten the rest
 
@@ -33,7 +35,8 @@ def rule_color(alt: Any, rules: list[str]) -> Any:
     """Return the colour encoding of rules; a rule the palette does not know gets a spare colour."""
     spare = iter(_SPARE * len(rules))
     colors = [RULE_COLORS.get(rule) or next(spare) for rule in rules]
-    return alt.Color("rule:N", title=None, sort=rules, scale=alt.Scale(domain=rules, range=colors))
+    legend = alt.Legend(title=None, symbolOpacity=1)  # not the faint one of a band behind the lines
+    return alt.Color("rule:N", sort=rules, legend=legend, scale=alt.Scale(domain=rules, range=colors))
 
 
 def labels_axis(alt: Any) -> Any:
@@ -68,23 +71,35 @@ def panels(alt: Any, chart: Any, data: pd.DataFrame, title: str) -> Any:
     """Draw a chart once per setting of the data, three to a line; a single setting gets the whole width."""
     if len(set(data["setting"])) == 1:
         return alt.layer(chart, data=data).properties(width=560, height=300, title=title)
-    unit = alt.layer(chart).properties(width=250, height=200)
+    unit = alt.layer(chart).properties(width=380 if len(set(data["setting"])) == 2 else 260, height=210)
     return unit.facet(facet=alt.Facet("setting:N", title=None), columns=3, data=data).properties(title=title)
 
 
 def render_svg(chart: Any, *, prefix: str) -> str:
-    """Return the chart as SVG for embedding: text takes the page's colour, and ids start with the prefix, so that many fit one page."""
+    """Return the chart as SVG for embedding, without its title, which the page sets.
+
+    Text takes the page's colour, and ids start with the prefix, so that many fit one page.
+    """
     import vl_convert
 
-    svg = str(vl_convert.vegalite_to_svg(_configured(chart, "currentColor")))
+    specification = _configured(chart, "currentColor")
+    specification.pop("title", None)
+    svg = str(vl_convert.vegalite_to_svg(specification))
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", svg)
+
+
+def render_svg_file(chart: Any) -> str:
+    """Return the chart as SVG on its own, with its title, in dark ink."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(_configured(chart, _INK)))
 
 
 def render_png(chart: Any, *, scale: float = 2.0) -> bytes:
     """Return the chart as PNG on white."""
     import vl_convert
 
-    return bytes(vl_convert.vegalite_to_png({**_configured(chart, "#222222"), "background": "white"}, scale=scale))
+    return bytes(vl_convert.vegalite_to_png({**_configured(chart, _INK), "background": "white"}, scale=scale))
 
 
 def _configured(chart: Any, ink: str) -> dict[str, Any]:
@@ -92,7 +107,7 @@ def _configured(chart: Any, ink: str) -> dict[str, Any]:
     axis = {**quiet, "domainColor": "#8a8a8a", "tickColor": "#8a8a8a", "gridColor": "#8a8a8a", "gridOpacity": 0.25}
     title = {"color": ink, "fontSize": 14, "anchor": "start", "fontWeight": 600, "offset": 12}
     config = {
-        "font": "system-ui, Helvetica, Arial, sans-serif",
+        "font": "Helvetica, Arial, sans-serif",
         "background": "transparent",
         "axis": axis,
         "legend": {**quiet, "orient": "bottom", "columns": 5, "symbolLimit": 30, "labelLimit": 400},
@@ -102,4 +117,6 @@ def _configured(chart: Any, ink: str) -> dict[str, Any]:
     }
     specification: dict[str, Any] = chart.to_dict()
     specification["config"] = config
+    if "title" in specification:
+        specification["title"] = textwrap.wrap(specification["title"], _TITLE_CHARACTERS)
     return specification

@@ -50,7 +50,7 @@ def corruption(result: StudyResult) -> str:
     grid = tables.corruption_grid(result)
     lowest = grid[grid["rate"] > 0]["lowest"].value_counts()
     wins = int((wrong["difference"] < 0).sum())
-    return f"With wrong labels anchoring beats direct validation in {wins} of {len(wrong)} cells; lowest most often: {lowest.index[0]} ({lowest.iloc[0]})"
+    return f"With wrong labels anchoring beats direct validation in {wins} of {len(wrong)} cells; lowest most often is {lowest.index[0]}, in {lowest.iloc[0]}"
 
 
 def paired(result: StudyResult) -> str:

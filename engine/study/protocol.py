@@ -32,7 +32,7 @@ _BATCH_VALUES = 3_000_000  # values per term gathered at once, which bounds a wo
 def run_family(predictions: Predictions, config: StudyConfig, *, name: str = "family") -> pd.DataFrame:
     """Run the whole protocol on one family and return one row per outcome, with the columns COLUMNS.
 
-    Label-free rules appear once, with n = 0. Regret is measured on the test part against the best admissible candidate.
+    Label-free rules appear once, with n = 0, as does any other rule that can choose without labels. Regret is measured on the test part against the best admissible candidate.
     Budgets beyond the labeled pool and memory budgets that no candidate fits contribute no rows. Raises UserError
     without a test part.
     """
@@ -161,16 +161,17 @@ class _Outcomes:
 
 
 def _run_label_free(family: _Family, outcomes: _Outcomes) -> None:
+    """Label-free rules, and whatever other rule is willing to choose without labels."""
     for budget, usable in family.admissible:
         for rule in family.config.rules:
-            if rule not in LABEL_FREE and rule != HIGHEST_PRECISION:
+            if rule in SUPERVISED:
                 continue
             try:
                 choice = choose(rule, family.predictions, pool=family.pool, admissible=family.mask(usable), floor=family.floor)
             except UserError:
-                if rule != HIGHEST_PRECISION:
+                if rule in LABEL_FREE:
                     raise
-                continue  # neither names nor costs tell this family's precision
+                continue  # it needs labels; or neither names nor costs tell this family's precision
             outcomes.add(rule, Picks(np.array([choice.index]), np.array([np.nan])), budget, usable, None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from engine.study.catalog import CATALOG, Table, make_tables
-from engine.study.drawing import render_png, render_svg
+from engine.study.drawing import render_png, render_svg, render_svg_file
 from engine.study.figures import FIGURES
 from engine.study.findings import summary
 from engine.study.numbers import cells, head, to_markdown
@@ -21,6 +21,7 @@ from engine.study.result import StudyResult, write_csv, write_text
 from engine.study.tables import ABLATIONS
 
 _FOLDED_ROWS = 20  # a longer table starts folded
+_OPEN = ("regret_at_smallest_budget", "where_anchoring_wins")  # what a reader came for
 _RANKED = (
     "regret_by_budget",
     "median_regret_by_budget",
@@ -35,11 +36,11 @@ _STYLE = """
 :root{color-scheme:light dark;--ink:#1d1f23;--soft:#5d636e;--line:#d9dce1;--card:#f6f7f9;--page:#fff;--accent:#b34700}
 @media(prefers-color-scheme:dark){:root{--ink:#e8eaed;--soft:#a3a9b4;--line:#3a3f47;--card:#22252a;--page:#17191c;--accent:#ff9a57}}
 *{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
-main{max-width:1080px;margin:0 auto;padding:2.5rem 1.25rem 4rem}h1{font-size:1.9rem;line-height:1.2;margin:0 0 .3rem}h2{font-size:1.25rem;margin:3rem 0 .2rem}
+main{max-width:1200px;margin:0 auto;padding:2.5rem 1.25rem 4rem}h1{font-size:1.9rem;line-height:1.2;margin:0 0 .3rem}h2{font-size:1.25rem;margin:3rem 0 .2rem}
 p{margin:.3rem 0 .8rem;max-width:46rem}.soft{color:var(--soft);font-size:.92rem}ul.found{padding-left:1.2rem;max-width:50rem}ul.found li{margin:.25rem 0}
 nav{columns:2;column-gap:2.5rem;padding:1rem 1.25rem;background:var(--card);border-radius:10px;margin:1.5rem 0;font-size:.93rem}nav a{display:block;color:inherit;text-decoration:none;padding:.12rem 0}nav a:hover{color:var(--accent)}
 figure{margin:1rem 0;overflow-x:auto}figure svg{max-width:100%;height:auto;color:var(--ink)}
-.scroll{overflow-x:auto;border:1px solid var(--line);border-radius:8px}table{border-collapse:collapse;width:100%;font-size:.86rem;font-variant-numeric:tabular-nums}
+figcaption{font-weight:600;margin:.2rem 0 .7rem;max-width:50rem}.scroll{overflow-x:auto;width:fit-content;max-width:100%;border:1px solid var(--line);border-radius:8px}table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}
 th,td{padding:.36rem .7rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}tr:last-child td{border-bottom:0}th{font-weight:600;background:var(--card);position:sticky;top:0}
 .text{text-align:left}tr.next td{border-top:2px solid var(--line)}td.low{font-weight:700;color:var(--accent)}summary{cursor:pointer;padding:.3rem 0;color:var(--soft)}
 pre{background:var(--card);padding:1rem;border-radius:8px;overflow-x:auto;font-size:.8rem}@media(max-width:640px){nav{columns:1}}
@@ -58,19 +59,17 @@ def write_report(result: StudyResult, out: str | Path | None = None) -> Path:
         write_csv(table, folder / "tables" / f"{name}.csv")
         write_text(to_markdown(table), folder / "tables" / f"{name}.md")
     charts = make_charts(result, tables)
-    pictures = {name: render_svg(chart, prefix=name) for name, chart in charts.items()}
-    for name, picture in pictures.items():
-        write_text(picture.replace("currentColor", "#222222"), folder / "figures" / f"{name}.svg")
-        write_text(render_png(charts[name]), folder / "figures" / f"{name}.png")
-    write_text(_page(result, tables, pictures), folder / "report.html")
+    for name, chart in charts.items():
+        write_text(render_svg_file(chart), folder / "figures" / f"{name}.svg")
+        write_text(render_png(chart), folder / "figures" / f"{name}.png")
+    write_text(_page(result, tables, charts), folder / "report.html")
     return folder / "report.html"
 
 
 def report_html(result: StudyResult) -> str:
     """Return the report as one HTML page, without writing anything."""
     tables = make_tables(result)
-    pictures = {name: render_svg(chart, prefix=name) for name, chart in make_charts(result, tables).items()}
-    return _page(result, tables, pictures)
+    return _page(result, tables, make_charts(result, tables))
 
 
 def make_charts(result: StudyResult, tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
@@ -79,10 +78,10 @@ def make_charts(result: StudyResult, tables: dict[str, pd.DataFrame]) -> dict[st
     return {name: chart for name, chart in made.items() if chart is not None}
 
 
-def _page(result: StudyResult, tables: dict[str, pd.DataFrame], pictures: dict[str, str]) -> str:
+def _page(result: StudyResult, tables: dict[str, pd.DataFrame], charts: dict[str, Any]) -> str:
     shown = [table for table in CATALOG if table.name in tables]
     links = "".join(f'<a href="#{table.name}">{escape(table.question)}</a>' for table in shown)
-    sections = "".join(_section(table, tables[table.name], pictures.get(table.name, "")) for table in shown)
+    sections = "".join(_section(table, tables[table.name], charts.get(table.name)) for table in shown)
     count = f"{len(result.families)} {'family' if len(result.families) == 1 else 'families'}, {len(result.results):,} selections"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -94,11 +93,14 @@ def _page(result: StudyResult, tables: dict[str, pd.DataFrame], pictures: dict[s
     )
 
 
-def _section(table: Table, data: pd.DataFrame, svg: str) -> str:
-    picture = f"<figure>{svg}</figure>" if svg else ""
+def _section(table: Table, data: pd.DataFrame, chart: Any | None) -> str:
+    picture = ""
+    if chart is not None:
+        picture = f"<figure><figcaption>{escape(str(chart.title))}</figcaption>{render_svg(chart, prefix=table.name)}</figure>"
     body = f'<div class="scroll">{_html_table(data, ranked=table.name in _RANKED)}</div>'
     if len(data) > _FOLDED_ROWS:
-        body = f"<details><summary>Table, {len(data)} rows</summary>{body}</details>"
+        is_open = " open" if table.name in _OPEN else ""
+        body = f"<details{is_open}><summary>Table, {len(data)} rows</summary>{body}</details>"
     return f'<section id="{table.name}"><h2>{escape(table.question)}</h2><p class="soft">{escape(table.note)}</p>{picture}{body}</section>'
 
 

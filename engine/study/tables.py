@@ -131,7 +131,7 @@ def tail(result: StudyResult) -> pd.DataFrame:
 def coefficients(result: StudyResult) -> pd.DataFrame:
     """How far do labels move the choice from the anchor? Distribution of the coefficient; zero means back to the anchor."""
     table = outcomes(result)
-    table = table[table["coefficient"].notna()]
+    table = table[table["coefficient"].notna() & (table["n"] > 0)]
     highest = {name: float(rule.grid[-1]) for name, rule in SUPERVISED.items() if rule.grid is not None}
     rows = []
     for (setting, rule, n, rate), cell in table.groupby(_CELL, sort=False):
