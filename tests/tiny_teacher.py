@@ -12,13 +12,18 @@ from engine.types import Kernel, Preprocessing, Teacher
 
 
 def tiny_teacher(
-    n_classes: int = 4, side: int = 16, seed: int = 0, output: Literal["logits", "probabilities"] = "logits", width: int = 8
+    n_classes: int = 4,
+    side: int = 16,
+    seed: int = 0,
+    output: Literal["logits", "probabilities"] = "logits",
+    width: int = 8,
+    gain: float = 3.0,
 ) -> Teacher:
-    """Return a teacher over (batch, 3, side, side) images with four kernels, one of them depthwise."""
+    """Return a teacher over (batch, 3, side, side) images with four kernels, one of them depthwise; a larger gain makes it surer."""
     rng = np.random.default_rng(seed)
     shapes = {"stem": (width, 3, 3, 3), "depthwise": (width, 1, 3, 3), "point": (2 * width, width, 1, 1), "head": (n_classes, 2 * width)}
     weights = {
-        name: (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32) * (3 if name == "head" else 1)
+        name: (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32) * (gain if name == "head" else 1)
         for name, shape in shapes.items()
     }
     rest = {

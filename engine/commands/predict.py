@@ -43,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--time-budget", type=float, metavar="MINUTES", help="stop then, and keep what is finished; the rest is marked missing"
     )
+    run.add_argument(
+        "--give-up-hopeless", action="store_true", help="end candidates early that are surely farther from the teacher than guessing"
+    )
     run.add_argument("--skip-corrupt", action="store_true", help="leave out images that cannot be read, and list them")
     run.add_argument("--store", help="folder for resumable work (default: $ANCHORPOINT_STORE or ~/.cache/anchorpoint)")
     run.add_argument("--seed", type=int, default=0, help="of the pool's order; folders and zips are shuffled, arrays keep their rows")
@@ -101,6 +104,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         skip_corrupt=args.skip_corrupt,
         test=plan.test,
         options=plan.options,
+        give_up_hopeless=args.give_up_hopeless,
     )
     if plan.n_test:
         predictions = hold_out(predictions, plan.n_test)

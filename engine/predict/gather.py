@@ -50,6 +50,7 @@ def predict(
     skip_corrupt: bool = False,
     test: tuple[ImageSet, Ints] | None = None,
     options: PoolOptions | None = None,
+    give_up_hopeless: bool = False,
 ) -> Predictions:
     """Run the teacher and every candidate over the images; resume from the store what an earlier run finished.
 
@@ -57,6 +58,8 @@ def predict(
     and never used here. `workers` processes of one thread each (default: all cores, as memory allows) do not change a byte
     of the result. When `cancel` says True or `time_budget` seconds are over, what is finished is returned and the rest is
     listed in `missing`. `test` adds a labeled test part for studies. `options` sets the pool's order (see `PoolOptions`).
+    `give_up_hopeless` ends candidates that are certainly farther from the teacher than guessing (see `HopelessTest`) after a
+    few images: they are missing too, the rest is unchanged.
     Raises UserError if the input is at fault, or if it was stopped before the teacher and one candidate were done.
     """
     deadline = None if time_budget is None else time.monotonic() + time_budget
@@ -65,7 +68,7 @@ def predict(
     settings = replace(options or PoolOptions(), skip_corrupt=skip_corrupt)
     sets = [images] if test is None else [images, test[0]]
     pools = [prepare_pool(s, teacher.preprocessing, store, settings, on_progress=reading(on_progress), cancel=stop) for s in sets]
-    job = _make_job(teacher, recipes, pools, store)
+    job = _make_job(teacher, recipes, pools, store, len(recipes) if give_up_hopeless else 0)
     names = [TEACHER, *(recipe.slug for recipe in running_order(recipes))]
     waiting = [name for name in names if any(job.stored(name, part) is None for part in job.parts)]
     done = (len(names) - len(waiting)) * job.n_images
@@ -87,7 +90,7 @@ def reading(on_progress: Callable[[ProgressReport], None] | None) -> Progress | 
     return read
 
 
-def _make_job(teacher: Teacher, recipes: Sequence[Recipe], pools: Sequence[Pool], store: Path) -> Job:
+def _make_job(teacher: Teacher, recipes: Sequence[Recipe], pools: Sequence[Pool], store: Path, n_raced: int) -> Job:
     """Give every part a folder whose name depends on all that could change a result."""
     parts = []
     for pool in pools:
@@ -101,7 +104,7 @@ def _make_job(teacher: Teacher, recipes: Sequence[Recipe], pools: Sequence[Pool]
         }
         parts.append(Part(pool.path, make_folder(store / "predictions" / store_key(key)), pool.n_images))
     graph = without_kernels(teacher.graph, teacher.kernels)
-    return Job(teacher, graph, tuple(parts), tuple(sorted({recipe.percentile for recipe in recipes})))
+    return Job(teacher, graph, tuple(parts), tuple(sorted({recipe.percentile for recipe in recipes})), n_raced)
 
 
 def _default_workers(job: Job, n_candidates: int) -> int:

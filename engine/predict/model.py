@@ -18,18 +18,23 @@ from numpy.typing import NDArray
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from engine.family import candidate_weights, parse_slug
+from engine.predict.pruning import HopelessTest
 from engine.predict.store import read_array, write_array
 from engine.quantize import Percentiles
 from engine.target import normalise
-from engine.types import Kernel, Preprocessing, Teacher, UserError
+from engine.types import Floats, Kernel, Preprocessing, Teacher, UserError
 
 TEACHER = "teacher"  # the teacher's name in the store, beside candidate slugs
 
 _BATCH_PIXELS = 4 * 224 * 224
 
 
-class NonFiniteError(Exception):
-    """A model's outputs contain nan or infinity; its name and the first pool row are in the message."""
+class UnusableModelError(Exception):
+    """A model cannot or need not be judged to the end; the message says which and why, `n_left` how many images were left."""
+
+    def __init__(self, reason: str, n_left: int) -> None:
+        super().__init__(reason)
+        self.n_left = n_left
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Job:
     graph: bytes  # the teacher's, `without_kernels`
     parts: tuple[Part, ...]
     levels: tuple[float, ...]  # clip percentiles that occur in the family
+    n_raced: int = 0  # candidates that compete when hopeless ones are given up early; 0: all are judged to the end
 
     @property
     def n_images(self) -> int:
@@ -147,8 +153,8 @@ class Judge:
     def judge(self, name: str, stop: Callable[[], bool], on_batch: Callable[[int], None]) -> bool:
         """Run one model on every part that has no result yet and store the results; say False if told to stop before the end.
 
-        `on_batch` gets the number of images after each batch. Raises NonFiniteError if the model yields nan or infinity,
-        UserError if its output is not (batch, K).
+        `on_batch` gets the number of images after each batch. Raises UnusableModelError if the model yields nan or infinity or
+        is hopeless, UserError if its output is not (batch, K).
         """
         session = self.session(name)
         for part in self.job.parts:
@@ -175,23 +181,38 @@ class Judge:
         teacher = self.job.teacher
         pixels: NDArray[Any] = np.load(part.pixels, mmap_mode="r", allow_pickle=False)
         result = np.empty((part.n_images, teacher.n_classes), np.float32)
+        race = self._race(name, part)
         step = batch_size(teacher.preprocessing)
         for start in range(0, part.n_images, step):
             if stop():
                 return None
-            batch = normalise(pixels[start : start + step], teacher.preprocessing)
-            outputs = session.outputs(batch)
-            self._check(outputs, len(batch), name, start)
-            result[start : start + step] = probabilities(outputs, teacher.output)
-            on_batch(len(batch))
+            rows = slice(start, start + step)
+            outputs = session.outputs(normalise(pixels[rows], teacher.preprocessing))
+            self._check(outputs, len(pixels[rows]), name)
+            if not np.isfinite(outputs).all():
+                raise UnusableModelError(
+                    f"{name} returns nan or infinity within rows {start} to {start + len(outputs)}", part.n_images - start
+                )
+            result[rows] = probabilities(outputs, teacher.output)
+            on_batch(len(outputs))
+            if race is not None and race(rows, result[rows]):
+                done = start + len(outputs)
+                raise UnusableModelError(
+                    f"{name} given up after {done} images: farther from the teacher than guessing", part.n_images - done
+                )
         return result
 
-    def _check(self, outputs: NDArray[Any], n: int, name: str, start: int) -> None:
+    def _race(self, name: str, part: Part) -> Callable[[slice, Floats], bool] | None:
+        """Return the test that may end this model's run early, if there is one: never for the teacher or a test set."""
+        teacher = None if name == TEACHER or not self.job.n_raced or part is not self.job.parts[0] else self.job.stored(TEACHER, part)
+        if teacher is None:
+            return None
+        test, reference = HopelessTest(self.job.n_raced, self.job.teacher.n_classes), teacher
+        return lambda rows, probs: test.is_hopeless(reference[rows], probs)
+
+    def _check(self, outputs: NDArray[Any], n: int, name: str) -> None:
         if outputs.shape != (n, self.job.teacher.n_classes):
             raise UserError(
                 f"{name} returns shape {outputs.shape} for {n} images; one row of {self.job.teacher.n_classes} classes each is needed. "
                 "Give the class names that belong to this model."
             )
-        finite = np.isfinite(outputs).all(axis=1)
-        if not finite.all():
-            raise NonFiniteError(f"{name} returns nan or infinity on image {start + int(np.argmin(finite))} of the pool")

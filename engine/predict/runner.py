@@ -6,6 +6,7 @@ Knows scheduling, progress and stopping. One thread a worker, so that cores are 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import subprocess
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from engine.predict.model import TEACHER, Job, Judge, NonFiniteError, batch_size
+from engine.predict.model import TEACHER, Job, Judge, UnusableModelError, batch_size
 from engine.predict.worker import send_job
 from engine.types import UserError
 
@@ -55,7 +56,6 @@ class Watch:
     cancel: Callable[[], bool] | None = None
     deadline: float | None = None  # of time.monotonic()
     stage: str = ""
-    failed: dict[str, str] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
     _fresh: int = 0
 
@@ -83,6 +83,9 @@ def available_cores() -> int:
 
 def run_models(job: Job, names: Sequence[str], workers: int, watch: Watch) -> None:
     """Judge every named model, in this order, storing each result as it is finished; return early when told to stop."""
+    if job.n_raced and names and names[0] == TEACHER:  # a race needs the teacher's answers from its first image on
+        _run_here(job, names[:1], watch)
+        names = names[1:]
     if not names or watch.stop():
         return
     n_workers = min(workers, len(names))
@@ -106,14 +109,15 @@ def _run_here(job: Job, names: Sequence[str], watch: Watch) -> None:
         try:
             if not judge.judge(name, watch.stop, watch.images):
                 return
-        except NonFiniteError as error:
-            _note_failure(name, str(error), watch)
+        except UnusableModelError as error:
+            _give_up(name, str(error), error.n_left, watch)
 
 
-def _note_failure(name: str, reason: str, watch: Watch) -> None:
+def _give_up(name: str, reason: str, n_left: int, watch: Watch) -> None:
     if name == TEACHER:
         raise UserError(f"{reason}; its answers cannot be used. Check the preprocessing and the model file.")
-    watch.failed[name] = reason
+    logging.getLogger(__name__).warning("%s; it counts as missing", reason)
+    watch.total -= n_left
 
 
 class _Worker:
@@ -210,4 +214,4 @@ def _take_note(report: dict[str, Any], watch: Watch) -> None:
     if "refused" in report:
         raise UserError(report["refused"])
     if "failed" in report:
-        _note_failure(report["failed"], report["reason"], watch)
+        _give_up(report["failed"], report["reason"], report["n_left"], watch)

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from engine.predict.model import Job, Judge, NonFiniteError, Part
+from engine.predict.model import Job, Judge, Part, UnusableModelError
 from engine.types import Kernel, Preprocessing, Teacher, UserError
 
 
@@ -26,6 +26,7 @@ def send_job(file: IO[bytes], job: Job) -> None:
     header = {
         "parts": [[str(part.pixels), str(part.folder), part.n_images] for part in job.parts],
         "levels": job.levels,
+        "n_raced": job.n_raced,
         "name": teacher.name,
         "graph": len(job.graph),
         "kernels": [asdict(kernel) for kernel in teacher.kernels],
@@ -59,7 +60,7 @@ def receive_job(file: IO[bytes]) -> Job:
         float_bytes=header["float_bytes"],
     )
     parts = tuple(Part(Path(pixels), Path(folder), n_images) for pixels, folder, n_images in header["parts"])
-    return Job(teacher, graph, parts, tuple(header["levels"]))
+    return Job(teacher, graph, parts, tuple(header["levels"]), header["n_raced"])
 
 
 def _report(**message: Any) -> None:
@@ -86,8 +87,8 @@ def main() -> None:
         try:
             if judge.judge(name, closed.is_set, lambda n: _report(images=n)):
                 _report(done=name)
-        except NonFiniteError as error:
-            _report(failed=name, reason=str(error))
+        except UnusableModelError as error:
+            _report(failed=name, reason=str(error), n_left=error.n_left)
         except UserError as error:
             _report(refused=str(error))
 
