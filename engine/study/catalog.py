@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from engine.study import comparisons, family_tables, tables
+from engine.study import comparisons, family_tables, paper, tables
 from engine.study.result import StudyResult
 
 
@@ -38,6 +38,7 @@ CATALOG: tuple[Table, ...] = (
     ),
     Table("regret_by_budget", "How does mean regret fall as labels accumulate?", "Mean over families, clean labels; distortion needs none.", tables.regret_by_budget),
     Table("median_regret_by_budget", "And the typical family?", "Median over families of each family's mean, clean labels.", tables.median_regret_by_budget),
+    Table("regret_by_family", "Which family drives the averages?", "Mean regret over repetitions, clean labels.", tables.regret_by_family),
     Table("corruption_grid", "What if labels are few and wrong?", "Mean regret; a wrong label always differs from the true one.", tables.corruption_grid),
     Table(
         "paired_inference", "Are the differences more than luck?",
@@ -89,7 +90,15 @@ CATALOG: tuple[Table, ...] = (
         "between_shift_variance", "Is a rule unstable, or are the shifts different?",
         "Share of the variance over families that lies between shifts.", comparisons.between_shift_variance,
     ),
-    Table("regret_by_family", "Which family drives the averages?", "Mean regret over repetitions, clean labels.", tables.regret_by_family),
+    Table(
+        "anchoring_beside_the_paper", "Does anchoring gain here what the paper reports?",
+        "CE-combo minus direct validation, mean regret: negative means that anchoring helps. The paper's lines are its own settings, for scale.",
+        paper.anchoring_beside_the_paper,
+    ),
+    Table(
+        "label_free_beside_the_paper", "Which label-free rule can be trusted, here and in the paper?",
+        "Mean regret without any label. Confidence rules break where candidates collapse with full confidence.", paper.label_free_beside_the_paper,
+    ),
 )  # fmt: skip
 
 

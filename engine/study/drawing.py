@@ -51,7 +51,7 @@ def headline(columns: list[str]) -> list[str]:
 
 def rule_lines(alt: Any, rules: list[str], y_title: str) -> Any:
     """Return lines with points, regret against n, one a rule; label-free rules are dashed. The data comes with the panels."""
-    shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "triangle-right"]
+    shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left"]
     encoded = alt.Chart().encode(
         x=labels_axis(alt),
         y=alt.Y("regret:Q", title=y_title, scale=alt.Scale(**SQRT)),

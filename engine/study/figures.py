@@ -15,6 +15,8 @@ from engine.study import comparisons, family_figures, findings, tables
 from engine.study.drawing import SQRT, headline, labels_axis, load_altair, panels, rule_color, rule_lines
 from engine.study.result import StudyResult
 
+_MOST_PANELS = 9  # families with a panel each
+
 
 def regret_by_budget(result: StudyResult) -> Any | None:
     """Mean regret against the number of clean labels, one line a rule; bands hold the middle half of the families."""
@@ -40,6 +42,17 @@ def _middle_half(result: StudyResult) -> pd.DataFrame:
         low=lambda regret: regret.quantile(0.25), high=lambda regret: regret.quantile(0.75), families="size"
     ).reset_index()
     return quartiles[quartiles["families"] >= 4].drop(columns="families")
+
+
+def regret_by_family(result: StudyResult) -> Any | None:
+    """As regret_by_budget, one panel a family, where there are several and not too many."""
+    table = tables.regret_by_family(result)
+    if not 1 < len(result.families) <= _MOST_PANELS or not len(table):
+        return None
+    alt = load_altair()
+    rules = headline(list(table.columns[3:]))
+    long = table.drop(columns="setting").rename(columns={"family": "setting"}).melt(["setting", "n"], rules, "rule", "regret")
+    return panels(alt, rule_lines(alt, rules, "mean regret (nats)"), long, findings.families(result))
 
 
 def corruption_grid(result: StudyResult) -> Any | None:
@@ -104,6 +117,7 @@ def paired_differences(result: StudyResult) -> Any | None:
 FIGURES: dict[str, Callable[[StudyResult], Any | None]] = {
     "regret_at_smallest_budget": smallest_budget,
     "regret_by_budget": regret_by_budget,
+    "regret_by_family": regret_by_family,
     "corruption_grid": corruption_grid,
     "paired_inference": paired_differences,
     "coefficients": family_figures.coefficients,

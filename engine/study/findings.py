@@ -41,6 +41,17 @@ def budgets(result: StudyResult) -> str:
     return f"Anchoring lowers mean regret at {_listed(better)} labels and raises it at {_listed(worse)}"
 
 
+def families(result: StudyResult) -> str:
+    """In how many families does the anchored rule do better with the fewest labels?"""
+    table = comparisons.where_anchoring_wins(result)
+    if not len(table):
+        return "Mean regret, family by family"
+    clean = table[table["rate"] == 0]
+    fewest = clean[clean["n"] == clean["n"].min()]
+    n, better, total = int(fewest["n"].min()), int(fewest["families_better"].sum()), int(fewest["families"].sum())
+    return f"With {n} labels anchoring does better than direct validation in {better} of {total} families"
+
+
 def corruption(result: StudyResult) -> str:
     """In how many corrupted cells does the anchored rule beat direct validation, and which rule is lowest?"""
     table = comparisons.where_anchoring_wins(result)
@@ -112,7 +123,7 @@ def attenuation(result: StudyResult) -> str:
 
 def summary(result: StudyResult) -> list[str]:
     """The study in a few sentences, for the head of the report and the command line."""
-    sentences = [smallest(result), budgets(result)]
+    sentences = [smallest(result), budgets(result), families(result)]
     if len(tables.corruption_grid(result)):
         sentences.append(corruption(result))
     sentences += [paired(result), regimes(result)]

@@ -16,6 +16,7 @@ from engine.study.catalog import CATALOG, Table, make_tables
 from engine.study.drawing import render_png, render_svg, render_svg_file
 from engine.study.figures import FIGURES
 from engine.study.findings import summary
+from engine.study.groups import ALL_FAMILIES
 from engine.study.numbers import cells, head, to_markdown
 from engine.study.result import StudyResult, write_csv, write_text
 from engine.study.tables import ABLATIONS
@@ -30,8 +31,9 @@ _RANKED = (
     "constrained_selection",
     "controls",
     "anchor_placement",
+    "label_free_beside_the_paper",
 )
-_NOT_RULES = {"setting", "family", "n", "rate", "memory_budget", "lowest", "control_reverted_to_anchor"}
+_NOT_RULES = {"source", "models", "setting", "family", "n", "rate", "memory_budget", "lowest", "control_reverted_to_anchor"}
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d1f23;--soft:#5d636e;--line:#d9dce1;--card:#f6f7f9;--page:#fff;--accent:#b34700}
 @media(prefers-color-scheme:dark){:root{--ink:#e8eaed;--soft:#a3a9b4;--line:#3a3f47;--card:#22252a;--page:#17191c;--accent:#ff9a57}}
@@ -105,6 +107,8 @@ def _section(table: Table, data: pd.DataFrame, chart: Any | None) -> str:
 
 
 def _html_table(data: pd.DataFrame, *, ranked: bool) -> str:
+    if "setting" in data and set(data["setting"]) == {ALL_FAMILIES}:
+        data = data.drop(columns="setting")
     text = [not pd.api.types.is_numeric_dtype(data[name]) or data[name].dtype == bool for name in data.columns]
     heads = "".join(
         f"<th{_class('text' if is_text else '')}>{escape(head(str(name)))}</th>" for name, is_text in zip(data.columns, text, strict=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.study import comparisons, family_tables, tables
+from engine.study import comparisons, family_tables, paper, tables
 from engine.study.catalog import CATALOG, make_tables
 from engine.study.groups import GROUP_COLUMNS
 from engine.study.protocol import COLUMNS
@@ -168,3 +168,17 @@ def test_every_table_copes_with_a_study_of_one_label_free_rule() -> None:
     made = make_tables(made_up([outcome("a", "cot", 0, 0.1)]))
     assert "regret_at_smallest_budget" in made
     assert set(made) <= {table.name for table in CATALOG}
+
+
+def test_the_papers_numbers_stand_beside_ours() -> None:
+    table = paper.anchoring_beside_the_paper(CLEAN).set_index("models")
+    assert table.loc["a", "10 labels"] == pytest.approx(0.1 - 0.3)
+    assert table.loc["b", "50 labels"] == pytest.approx(0.03)
+    assert table.loc["MobileNetV2, DomainNet", "10 labels"] == pytest.approx(0.1026 - 0.2270)
+    assert set(table["rate"]) == {0.0}
+    # As the paper counts: CE-combo wins 4 of 4 settings with ten labels and 3 of 4 with twenty-five.
+    theirs = table[table["source"] == "paper"]
+    assert ((theirs["10 labels"] < 0).sum(), (theirs["25 labels"] < 0).sum()) == (4, 3)
+    free = paper.label_free_beside_the_paper(CLEAN).set_index("models")
+    assert free.loc["a", "distortion"] == 0.5
+    assert free.loc["ResNet50, DomainNet", "avg-confidence"] == 15.125
