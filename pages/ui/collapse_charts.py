@@ -7,7 +7,7 @@ import pandas as pd
 
 from pages.ui.charts import BANDS, COLORS, HEIGHT, SHAPES, with_bands
 
-_MODELS = ["teacher", "anchored pick", "direct-validation pick"]
+_MODELS = ["teacher", "anchored", "direct validation"]
 
 
 def confidence_scatter(health: pd.DataFrame, teacher: pd.DataFrame, *, chance: float, quality: str, ink: str) -> alt.LayerChart:
@@ -48,7 +48,7 @@ def collapse_heat_map(rates: pd.DataFrame) -> alt.LayerChart:
     shown = rates.assign(text=[f"{rate:.0%}" for rate in rates["rate"]])
     x = alt.X("bits:O", axis=alt.Axis(labelAngle=0), title="bits per weight")
     y = alt.Y("granularity:N", title="scales per")
-    color = alt.Color("rate:Q", scale=alt.Scale(domain=[0, 1], range=["#e8eef6", "#c8372d"]), legend=None)
+    color = alt.Color("rate:Q", scale=alt.Scale(domain=[0, 1.15], scheme="reds"), legend=None)
     tooltip = [
         alt.Tooltip("bits:O"),
         alt.Tooltip("granularity:N"),

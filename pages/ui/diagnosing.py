@@ -61,7 +61,7 @@ def reliability_part(session: Session, report: CollapseReport) -> None:
         link("target", "Give a few labels")
         return
     choices = session.decision.choices
-    models = {"teacher": None, "anchored pick": choices["ce-combo"].index, "direct-validation pick": choices["val-ce"].index}
+    models = {"teacher": None, "anchored": choices["ce-combo"].index, "direct validation": choices["val-ce"].index}
     predictions = session.require_predictions()
     bins = session.keep("reliability", session.decision_key, lambda: reliability_table(predictions, sample, models))
     errors = bins.groupby("model", sort=False)["ece"].first()

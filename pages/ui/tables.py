@@ -20,7 +20,6 @@ def shown_rules(decision: Decision, float_bytes: int | None) -> pd.DataFrame:
     rules = decision.rules[decision.rules["group"] != "Control"]
     return pd.DataFrame(
         {
-            "Kind": rules["group"],
             "Rule": rules["rule"].map(rule_title),
             "Picks": rules["pick"],
             "Memory ↓ (%)": 100 * rules["cost"],
@@ -29,6 +28,7 @@ def shown_rules(decision: Decision, float_bytes: int | None) -> pd.DataFrame:
             "Agrees (%)": 100 * rules["agreement"],
             "Labels": rules["n_labels"],
             "Tied": rules["ties"],
+            "Kind": rules["group"],
             "Why": rules["why"],
         }
     ).dropna(axis="columns", how="all")

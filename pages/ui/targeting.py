@@ -23,7 +23,7 @@ from pages.ui.tables import class_counts
 from pages.ui.views import picture, plain, user_errors
 from pages.ui.words import counted, listed
 
-_THUMBNAILS = 24
+_THUMBNAILS = 20
 _IMAGE_TYPES = ["zip", "npy", "npz", "jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff"]
 
 

@@ -25,8 +25,8 @@ PAGES = {
 }
 
 
-# Our own words only: less empty space above the title, and tooltips that do not run out of a phone's screen.
-STYLE = "<style>.stMainBlockContainer{padding-top:3.2rem;max-width:76rem}</style>"
+# Our own constant words: less empty space above the title, as much as the toolbar leaves, and lines that are not too long to read.
+STYLE = "<style>.stMainBlockContainer{padding-top:3.2rem;max-width:76rem}@media(max-width:640px){.stMainBlockContainer{padding-top:4.4rem}}</style>"
 
 
 def page_head(session: Session, title: str, question: str) -> None:
