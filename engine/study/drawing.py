@@ -89,17 +89,17 @@ def render_svg(chart: Any, *, prefix: str) -> str:
 
 
 def render_svg_file(chart: Any) -> str:
-    """Return the chart as SVG on its own, with its title, in dark ink."""
+    """Return the chart as SVG on its own: with its title, dark on white."""
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(_configured(chart, _INK)))
+    return str(vl_convert.vegalite_to_svg({**_configured(chart, _INK), "background": "white"}))
 
 
-def render_png(chart: Any, *, scale: float = 2.0) -> bytes:
-    """Return the chart as PNG on white."""
+def render_png(svg: str, *, scale: float = 2.0) -> bytes:
+    """Return a picture of `render_svg_file` as PNG."""
     import vl_convert
 
-    return bytes(vl_convert.vegalite_to_png({**_configured(chart, _INK), "background": "white"}, scale=scale))
+    return bytes(vl_convert.svg_to_png(svg, scale=scale))
 
 
 def _configured(chart: Any, ink: str) -> dict[str, Any]:

@@ -62,8 +62,9 @@ def write_report(result: StudyResult, out: str | Path | None = None) -> Path:
         write_text(to_markdown(table), folder / "tables" / f"{name}.md")
     charts = make_charts(result, tables)
     for name, chart in charts.items():
-        write_text(render_svg_file(chart), folder / "figures" / f"{name}.svg")
-        write_text(render_png(chart), folder / "figures" / f"{name}.png")
+        picture = render_svg_file(chart)
+        write_text(picture, folder / "figures" / f"{name}.svg")
+        write_text(render_png(picture), folder / "figures" / f"{name}.png")
     write_text(_page(result, tables, charts), folder / "report.html")
     return folder / "report.html"
 
