@@ -103,6 +103,15 @@ def test_stored_predictions_in_float32_pass(teacher: Teacher, tmp_path: Path) ->
     assert any("stored predictions" in note for note in certificate.notes)
 
 
+@pytest.mark.parametrize("right", [True, False])
+def test_predictions_stored_in_half_precision_are_judged_by_their_rounding(teacher: Teacher, tmp_path: Path, right: bool) -> None:
+    images = random_images(3, teacher.preprocessing, 0)
+    recipe = RECIPE if right else parse_slug("b3-channel-q99.5-ends")
+    judged = judged_probabilities(teacher, recipe, images).astype(np.float16)
+    certificate = write(teacher, RECIPE, tmp_path, images=images, judged=judged, profiles=False)
+    assert {check.name for check in certificate.checks if not check.passed} == (set() if right else {"stored predictions"})
+
+
 def test_without_images_noise_is_used_and_said_so(teacher: Teacher, tmp_path: Path) -> None:
     certificate = write(teacher, RECIPE, tmp_path, profiles=False)
     assert certificate.passed

@@ -21,6 +21,7 @@ from engine.export.graph import OPSET_INT2, PackedModel, float_model
 from engine.export.parity import (
     Comparison,
     Weights,
+    check_rounded,
     check_weights,
     image_digests,
     judged_probabilities,
@@ -99,7 +100,7 @@ def draft(request: Request, packed: PackedModel, steps: Steps) -> Certificate:
     trial = _trial(request, weights)
     checks = list(steps.counted(_checks(request, packed.content, trial.comparison, weights)))
     sizes = measure_sizes(teacher, recipe, packed.content, request.max_opset)
-    checks.append(check_sizes(sizes))
+    checks += [*trial.checks, check_sizes(sizes)]
     measured = measure_profiles(float_model(teacher), packed.content, teacher.preprocessing) if request.profiles else ()
     return Certificate(
         recipe=recipe.slug,
@@ -124,10 +125,14 @@ class _Trial:
     comparison: Comparison
     probes: tuple[Probe, ...]
     note: str
+    checks: tuple[Check, ...] = ()
 
 
 def _trial(request: Request, weights: Weights) -> _Trial:
-    """Seeded noise always, so that anyone can repeat the comparison; the user's images where there are any."""
+    """Seeded noise always, so that anyone can repeat the comparison; the user's images where there are any.
+
+    Predictions stored in half precision are too coarse to compare a file with: they check the float graph, and that checks the file.
+    """
     teacher, recipe = request.teacher, request.recipe
     noise = random_images(PROBE_IMAGES, teacher.preprocessing, PROBE_SEED)
     expected = judged_probabilities(teacher, recipe, noise, weights)
@@ -136,11 +141,15 @@ def _trial(request: Request, weights: Weights) -> _Trial:
         note = f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed {PROBE_SEED})."
         return _Trial(Comparison(noise, expected, teacher.output), (probe,), note)
     images = np.ascontiguousarray(request.images, np.float32)
-    judged = request.judged if request.judged is not None else judged_probabilities(teacher, recipe, images, weights)
+    stored = request.judged
+    extra: tuple[Check, ...] = ()
+    judged, origin = stored, "their stored predictions"
+    if judged is None or judged.dtype == np.float16:
+        judged, origin = judged_probabilities(teacher, recipe, images, weights), "predictions of the dequantized float graph, made now"
+        extra = () if stored is None else (check_rounded(stored, judged),)
     own = Probe.of(judged[:KEPT_IMAGES], digests=image_digests(images[:KEPT_IMAGES]))
-    origin = "their stored predictions" if request.judged is not None else "predictions of the dequantized float graph, made now"
     note = f"The checks ran on {len(images)} of the user's images against {origin}."
-    return _Trial(Comparison(images, np.asarray(judged, np.float64), teacher.output), (probe, own), note)
+    return _Trial(Comparison(images, np.asarray(judged, np.float64), teacher.output), (probe, own), note, extra)
 
 
 def _checks(request: Request, content: bytes, comparison: Comparison, weights: Weights) -> Iterator[Check]:
