@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from numpy.typing import NDArray
 
 from engine.family import check_family, costs
 from engine.predict.memory import available_memory, peak_memory_estimate
@@ -70,7 +69,7 @@ def predict(
     pools = [prepare_pool(s, teacher.preprocessing, store, settings, on_progress=reading(on_progress), cancel=stop) for s in sets]
     job = _make_job(teacher, recipes, pools, store, len(recipes) if give_up_hopeless else 0)
     names = [TEACHER, *(recipe.slug for recipe in running_order(recipes))]
-    waiting = [name for name in names if any(job.stored(name, part) is None for part in job.parts)]
+    waiting = [name for name in names if not job.is_done(name)]
     done = (len(names) - len(waiting)) * job.n_images
     watch = Watch(len(names) * job.n_images, done, on_progress, cancel, deadline, f"running {len(recipes)} candidates")
     run_models(job, waiting, workers or _default_workers(job, len(recipes)), watch)
@@ -115,28 +114,30 @@ def _default_workers(job: Job, n_candidates: int) -> int:
     return max(1, min(available_cores(), fitting))
 
 
-@dataclass(frozen=True, eq=False)
-class _Probabilities:
-    teacher: NDArray[np.float32]
-    candidates: NDArray[np.float32]
-
-
 def _gather(job: Job, recipes: Sequence[Recipe], pools: Sequence[Pool], labels: Sequence[Ints | None]) -> Predictions:
     """Collect finished results in family order; what is not finished on every part is missing."""
     from engine.predictions import make_predictions
 
-    finished = [r for r in recipes if all(part.result(r.slug).exists() and job.stored(r.slug, part) is not None for part in job.parts)]
-    if not finished or any(job.stored(TEACHER, part) is None for part in job.parts):
+    teachers = [job.stored(TEACHER, part) for part in job.parts]
+    stacks = [np.empty((len(recipes), part.n_images, job.teacher.n_classes), np.float32) for part in job.parts]
+    finished: list[Recipe] = []
+    for recipe in recipes:
+        results = [job.stored(recipe.slug, part) for part in job.parts]
+        if all(result is not None for result in results):
+            for stack, result in zip(stacks, results, strict=True):
+                stack[len(finished)] = result
+            finished.append(recipe)
+    if not finished or any(teacher is None for teacher in teachers):
         raise UserError("stopped before the teacher and one candidate were done. What was finished is kept: run again with more time.")
-    arrays = [_load(job, part, finished) for part in job.parts]
+    ordered = [labels_in_pool_order(given, pool, job.teacher.n_classes) for given, pool in zip(labels, pools, strict=False)]
     optional: dict[str, Any] = {}
-    if len(arrays) == 2:
-        test_labels = labels_in_pool_order(labels[1], pools[1], job.teacher.n_classes)
-        optional = {"teacher_test": arrays[1].teacher, "candidates_test": arrays[1].candidates, "labels_test": test_labels}
+    if len(pools) == 2:
+        optional = {"teacher_test": teachers[1], "candidates_test": stacks[1][: len(finished)], "labels_test": ordered[1]}
+    assert teachers[0] is not None
     return make_predictions(
-        arrays[0].teacher,
-        arrays[0].candidates,
-        labels=labels_in_pool_order(labels[0], pools[0], job.teacher.n_classes),
+        teachers[0],
+        stacks[0][: len(finished)],
+        labels=ordered[0],
         names=[recipe.slug for recipe in finished],
         cost=costs(job.teacher, finished),
         class_names=job.teacher.class_names,
@@ -144,15 +145,6 @@ def _gather(job: Job, recipes: Sequence[Recipe], pools: Sequence[Pool], labels: 
         missing=[recipe.slug for recipe in recipes if recipe not in finished],
         **optional,
     )
-
-
-def _load(job: Job, part: Part, finished: Sequence[Recipe]) -> _Probabilities:
-    candidates = np.empty((len(finished), part.n_images, job.teacher.n_classes), np.float32)
-    for target, recipe in zip(candidates, finished, strict=True):
-        target[...] = job.stored(recipe.slug, part)
-    teacher = job.stored(TEACHER, part)
-    assert teacher is not None
-    return _Probabilities(teacher, candidates)
 
 
 def labels_in_pool_order(labels: Ints | None, pool: Pool, n_classes: int) -> Ints:

@@ -19,7 +19,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from engine.family import candidate_weights, parse_slug
 from engine.predict.pruning import HopelessTest
-from engine.predict.store import read_array, write_array
+from engine.predict.store import is_intact, read_array, write_array
 from engine.quantize import Percentiles
 from engine.target import normalise
 from engine.types import Floats, Kernel, Preprocessing, Teacher, UserError
@@ -63,6 +63,10 @@ class Job:
     @property
     def n_images(self) -> int:
         return sum(part.n_images for part in self.parts)
+
+    def is_done(self, name: str) -> bool:
+        """Say whether a model's results are stored, complete and unaltered, on every part."""
+        return all(is_intact(part.result(name)) for part in self.parts)
 
     def stored(self, name: str, part: Part) -> NDArray[np.float32] | None:
         """Return a model's finished probabilities (N, K) on a part, or None if they have to be computed."""
