@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 
 from engine.anchors import anchor_scores
+from engine.auto import CALIBRATED_RULES, prepare
+from engine.calibrated import calibrate
 from engine.choose import admissible_under, choose, statistics_of
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
 from engine.pool import PoolStatistics
@@ -43,6 +45,7 @@ def run_family(predictions: Predictions, config: StudyConfig, *, name: str = "fa
         _run_label_free(family, outcomes)
         for draws in family.draws():
             _run_supervised(family, draws, outcomes)
+            _run_calibrated(family, draws, outcomes)
             _run_others(family, draws, outcomes)
         parts.append(outcomes.frame())
     return pd.concat(parts, ignore_index=True).assign(family=name)[list(COLUMNS)]
@@ -157,7 +160,7 @@ class _Outcomes:
         return pd.DataFrame({name: np.concatenate([part[name] for part in self.parts]) for name in names})
 
 
-# --- the three kinds of rules -----------------------------------------------------------------
+# --- the kinds of rules -----------------------------------------------------------------
 
 
 def _run_label_free(family: _Family, outcomes: _Outcomes) -> None:
@@ -192,10 +195,24 @@ def _run_supervised(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
                 outcomes.add(name, batch_select(rule, evidence, base, usable), budget, usable, draws)
 
 
+def _run_calibrated(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
+    """The calibrated rules share one verdict per draw, whatever the memory budget; a study has no use for their doubt."""
+    rules = [rule for rule in family.config.rules if rule in CALIBRATED_RULES]
+    if not rules:
+        return
+    prepared = prepare(family.predictions, family.pool, floor=family.floor)
+    verdicts = [calibrate(prepared, sample) for sample, _ in _samples(draws)]
+    coefficients = np.array([verdict.kappa for verdict in verdicts])
+    for budget, usable in family.admissible:
+        best = np.array([usable[np.argmin(verdict.scores[usable])] for verdict in verdicts])
+        for rule in rules:
+            outcomes.add(rule, Picks(best, coefficients), budget, usable, draws)
+
+
 def _run_others(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
     """Any other rule of METHODS goes through the entry that app and command line use, a draw at a time."""
     for rule in family.config.rules:
-        if rule in SUPERVISED or rule in LABEL_FREE or rule == HIGHEST_PRECISION:
+        if rule in (*SUPERVISED, *CALIBRATED_RULES, *LABEL_FREE, HIGHEST_PRECISION):
             continue
         for budget, usable in family.admissible:
             choices = [

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.auto import CALIBRATED_RULES
 from engine.choose import admissible_under, choose, statistics_of
 from engine.sampling import draw_sample
 from engine.selectors import SUPERVISED
@@ -14,12 +15,12 @@ from engine.study.protocol import StudyConfig, run_family
 from engine.types import Predictions
 from tests.study.families import make_family
 
-RULES = tuple(SUPERVISED)
+RULES = (*SUPERVISED, *CALIBRATED_RULES)
 
 
 def assert_equals_choose(family: Predictions, config: StudyConfig) -> int:
     """Every outcome of the study is what `choose` says on the same draw; returns how many were compared."""
-    results = run_family(family, config)
+    results = run_family(family, config).query("n > 0")
     pools = {floor: statistics_of(family, floor=floor) for floor in config.floors}
     for row in results.itertuples():
         rule, anchor, floor = _variant(str(row.rule), config.floors[0])
@@ -41,6 +42,7 @@ def _variant(name: str, main_floor: float) -> tuple[str, str, float]:
     return rule, anchor, floor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("duplicates", [False, True], ids=["distinct", "ties"])
 def test_every_variant_equals_choose(duplicates: bool) -> None:
     config = StudyConfig(
