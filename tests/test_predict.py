@@ -15,6 +15,7 @@ from scipy.special import softmax
 
 from engine.family import candidate_weights, costs, custom_family, standard_family
 from engine.predict import PoolOptions, ProgressReport, peak_memory_estimate, predict, runner, running_order
+from engine.predict.machine import available_cores, available_memory
 from engine.target import open_images
 from engine.types import Predictions, Recipe, Teacher, UserError
 from tests.tiny_teacher import tiny_teacher
@@ -207,6 +208,19 @@ def test_memory_is_stated_and_grows_with_what_it_depends_on() -> None:
     base = peak_memory_estimate(teacher, 1000, 72, 1)
     assert peak_memory_estimate(teacher, 2000, 72, 1) - base == 4 * 73 * 1000 * 4
     assert peak_memory_estimate(teacher, 1000, 72, 2) > base
+
+
+def test_a_container_may_grant_less_than_the_machine_has(tmp_path: Path) -> None:
+    bound = available_cores(tmp_path)  # no limits stated
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert available_cores(tmp_path) == bound >= 1
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    assert available_cores(tmp_path) == 1
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("400000\n")
+    assert available_memory(tmp_path) == 600_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_memory(tmp_path) is None or available_memory(tmp_path) > 600_000
 
 
 def test_the_running_order_spans_the_range_first() -> None:

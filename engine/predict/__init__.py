@@ -4,9 +4,10 @@ Knows the whole path from weights and images to Predictions. Knows nothing of ru
 """
 
 from engine.predict.gather import labels_in_pool_order, predict, reading, running_order
+from engine.predict.machine import available_cores
 from engine.predict.memory import peak_memory_estimate
 from engine.predict.pool import Pool, PoolOptions, prepare_pool
-from engine.predict.runner import ProgressReport, available_cores
+from engine.predict.runner import ProgressReport
 from engine.predict.store import default_store
 
 __all__ = [

@@ -12,10 +12,11 @@ import numpy as np
 import onnxruntime as ort
 
 from engine.family import check_family, costs
-from engine.predict.memory import available_memory, peak_memory_estimate
+from engine.predict.machine import available_cores, available_memory
+from engine.predict.memory import peak_memory_estimate
 from engine.predict.model import TEACHER, Job, Part, batch_size, without_kernels
 from engine.predict.pool import Pool, PoolOptions, prepare_pool
-from engine.predict.runner import ProgressReport, Watch, available_cores, run_models
+from engine.predict.runner import ProgressReport, Watch, run_models
 from engine.predict.store import make_folder, store_key
 from engine.quantize import QUANTIZER_VERSION
 from engine.target import ImageSet

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from engine.predict.model import batch_size
@@ -27,12 +25,3 @@ def peak_memory_estimate(teacher: Teacher, n_images: int, n_candidates: int, wor
     worker = _PROCESS + _COPIES * weights + _ACTIVATIONS * batch
     result = 4 * (n_candidates + 1) * n_images * teacher.n_classes
     return _PARENT + 2 * weights + result + workers * worker
-
-
-def available_memory() -> int | None:
-    """Return the bytes of memory that new processes can use without swapping, or None where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return None

@@ -76,11 +76,6 @@ class Watch:
             self.on_progress(ProgressReport(self.done, self.total, rate, left, self.stage))
 
 
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def run_models(job: Job, names: Sequence[str], workers: int, watch: Watch) -> None:
     """Judge every named model, in this order, storing each result as it is finished; return early when told to stop."""
     if job.n_raced and names and names[0] == TEACHER:  # a race needs the teacher's answers from its first image on
