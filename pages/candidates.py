@@ -54,7 +54,7 @@ def custom_axes(session: Session) -> None:
 
 
 session = current_session()
-page_head(session, "Candidates", "What can I afford?")
+page_head(session, "candidates", "What can I afford?")
 teacher, predictions = session.teacher, session.predictions
 known = predictions is not None and predictions.cost is not None
 gate(teacher is not None or known, "This page needs a teacher, or predictions that say what each candidate costs.", "teacher")

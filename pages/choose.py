@@ -12,7 +12,7 @@ from pages.ui.tables import shown_candidates, shown_rules
 from pages.ui.views import gate, link, next_button, page_head, plain, table, user_errors
 
 session = current_session()
-page_head(session, "Choose", "Which one, and how sure are we?")
+page_head(session, "choose", "Which one, and how sure are we?")
 predictions = session.predictions
 gate(
     predictions is not None,

@@ -13,7 +13,7 @@ from pages.ui.views import gate, next_button, page_head, picture, table
 from pages.ui.words import counted, share
 
 session = current_session()
-page_head(session, "Confidence collapse", "Can I trust confidence here?")
+page_head(session, "collapse", "Can I trust confidence here?")
 gate(
     session.predictions is not None,
     "This page needs predictions: open a sample or a predictions file, or run the family on your images.",

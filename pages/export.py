@@ -11,7 +11,7 @@ from pages.ui.state import current_session
 from pages.ui.views import gate, page_head, user_errors
 
 session = current_session()
-page_head(session, "Export", "Is the file what I chose?")
+page_head(session, "export", "Is the file what I chose?")
 gate(bool(session.record.origin), "This page needs a teacher and a choice.", "teacher")
 reading = watch_job(session, "import", "Reading the model")
 if session.teacher is None:

@@ -10,7 +10,7 @@ from pages.ui.studying import families, show_study, study_form, study_result
 from pages.ui.views import page_head, user_errors
 
 session = current_session()
-page_head(session, "Study", "Does this hold on my models?")
+page_head(session, "study", "Does this hold on my models?")
 st.markdown(
     "A study knows every label, so it can measure what a choice really cost. It repeats the choice many times with few labels, some of them wrong, "
     "and compares each rule's pick with the best candidate on a test part that no rule has seen."

@@ -12,7 +12,7 @@ from pages.ui.targeting import checks_box, class_balance, image_source, label_so
 from pages.ui.views import gate, next_button, page_head, user_errors
 
 session = current_session()
-page_head(session, "Target data", "Is my evidence fit to decide?")
+page_head(session, "target", "Is my evidence fit to decide?")
 gate(bool(session.record.origin), "This page needs a teacher, or predictions.", "teacher")
 reading = watch_job(session, "import", "Reading the model")
 gate(

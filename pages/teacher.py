@@ -100,7 +100,7 @@ def understood(session: Session) -> None:
 
 
 session = current_session()
-page_head(session, "Teacher", "Did you understand my model?")
+page_head(session, "teacher", "Did you understand my model?")
 if not session.record.origin:
     st.markdown(
         "Quantizing a model gives dozens of candidates, and on data unlike the training data it is hard to tell which one to ship. "

@@ -39,8 +39,15 @@ class Session:
         self.folder, self.host = folder, host
         self._memory: dict[str, tuple[Hashable, Any]] = {}
         self._stamp = 0
+        self.has_entered = False  # app.py has run for this visitor
+        self.wanted = ""  # the page to open once it has
         self.record = Record()
         self.refresh()
+
+    def enter(self) -> str:
+        """Note that app.py has run; return the page that was asked for before it had, if any."""
+        self.has_entered, wanted, self.wanted = True, self.wanted, ""
+        return wanted
 
     # --- on disk ------------------------------------------------------------------------------
 
@@ -201,6 +208,7 @@ class Session:
         self.change(keep=Step.CHOICE, chosen=name, chosen_how=how)
 
     def set_labels(self, rows: tuple[int, ...], labels: tuple[int, ...], unsure: tuple[int, ...] = ()) -> None:
+        """Replace the labeled sample."""
         self.change(keep=Step.RUN, rows=rows, labels=labels, unsure=unsure)
 
     def done(self, step: Step) -> bool:

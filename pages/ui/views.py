@@ -19,7 +19,7 @@ PAGES = {
     "candidates": ("Candidates", ":material/apps:"),
     "target": ("Target data", ":material/photo_library:"),
     "choose": ("Choose", ":material/target:"),
-    "collapse": ("Collapse", ":material/monitor_heart:"),
+    "collapse": ("Confidence collapse", ":material/monitor_heart:"),
     "export": ("Export", ":material/inventory_2:"),
     "study": ("Study", ":material/science:"),
 }
@@ -29,10 +29,14 @@ PAGES = {
 STYLE = "<style>.stMainBlockContainer{padding-top:3.2rem;max-width:76rem}@media(max-width:640px){.stMainBlockContainer{padding-top:4.4rem}}</style>"
 
 
-def page_head(session: Session, title: str, question: str) -> None:
-    """Write the page's title, its question and the glossary."""
+def page_head(session: Session, page: str, question: str) -> None:
+    """Write the page's title, its question and the glossary. Every page begins with it."""
+    if not session.has_entered:
+        # A freshly started server opens a page's own file until app.py has run once: go through it, and come back.
+        session.wanted = f"pages/{page}.py"
+        st.switch_page("app.py")
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.title(title, anchor=False, width="content")
+        st.title(PAGES[page][0], anchor=False, width="content")
         with st.popover("Glossary", icon=":material/menu_book:"):
             for word, meaning in GLOSSARY.items():
                 st.markdown(f"**{word}.** {meaning}")

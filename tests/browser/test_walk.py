@@ -55,7 +55,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         _wait_until_up(f"http://127.0.0.1:{port}/_stcore/health")
         yield f"http://127.0.0.1:{port}"
     finally:
-        server.terminate()
+        server.kill()  # a polite stop waits for browsers that are still connected
         server.wait(30)
 
 
@@ -173,6 +173,17 @@ def walk(visitor: Visitor, address: str) -> None:
     visitor.look("6-export")
 
 
+def test_a_page_opens_at_its_own_address_on_a_fresh_server(browser: Browser, address: str) -> None:
+    """The first test of this module, so that the server has not seen app.py yet."""
+    page = browser.new_context().new_page()
+    visitor = Visitor(page, "deep")
+    page.goto(f"{address}/study")
+    visitor.see("Does this hold on my models")
+    visitor.see("From teacher to file")  # the navigation of app.py, not a bare list of files
+    assert "/study" in page.url
+    page.context.close()
+
+
 @pytest.mark.parametrize(
     ("name", "width", "height", "scheme"), [("desk", 1280, 900, "light"), ("phone", 390, 844, "light"), ("dark", 1280, 900, "dark")]
 )
@@ -198,3 +209,4 @@ def test_a_refresh_keeps_the_session(browser: Browser, address: str) -> None:
     visitor.see("^Deploy b")
     page.reload()
     visitor.see("^Deploy b")
+    page.context.close()
