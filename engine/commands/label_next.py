@@ -1,0 +1,73 @@
+"""`label-next`: which images to label next, how many labels would halve the doubt, and which given labels to check."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from engine.active import label_next, labels_to_halve
+from engine.auto import AUTO, prepare
+from engine.calibrated import calibrate
+from engine.choose import admissible_under, choose, statistics_of
+from engine.commands.select import labeled_sample, with_class_names
+from engine.family import parse_budget
+from engine.predictions import load_predictions
+from engine.suspects import suspects
+from engine.types import LabeledSample, UserError
+
+HELP = "name the images whose labels would decide between the contenders"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="predictions .npz")
+    parser.add_argument("--labels", help="CSV of row,label or file,label given so far; without it the labels in the file are used, if any")
+    parser.add_argument("--class-names", help="text file with one class name a line, if the predictions carry none")
+    parser.add_argument("-k", "--count", type=int, default=10, help="how many images to name (default 10)")
+    parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default 0)")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    predictions = with_class_names(load_predictions(args.file), args.class_names)
+    sample: LabeledSample = labeled_sample(predictions, args.labels)
+    if args.count < 1:
+        raise UserError(f"-k is {args.count}; ask for at least 1 image.")
+    if sample.n >= predictions.n_images:
+        raise UserError(f"all {predictions.n_images} images of the pool are labeled already; there is nothing left to label. Use select.")
+    mask = admissible_under(predictions, parse_budget(args.budget, None) if args.budget is not None else None)
+    pool = statistics_of(predictions)
+    choice = choose(AUTO, predictions, sample, pool=pool, admissible=mask)
+    prepared = prepare(predictions, pool)
+    verdict = calibrate(prepared, sample)
+    chances = np.array(choice.details["probability_best"], dtype=np.float64)
+    plan = label_next(prepared, verdict, chances, sample.rows, args.count, seed=args.seed)
+    return {
+        "rows": [int(row) for row in plan.rows],
+        "files": None if predictions.files is None else [predictions.files[row] for row in plan.rows],
+        "contest": [float(value) for value in plan.contest],
+        "contenders": [predictions.names[m] for m in plan.contenders],
+        "pick": choice.name,
+        "index": choice.index,
+        "n_labels": sample.n,
+        "expected_regret": choice.details["expected_regret"],
+        "labels_to_halve": labels_to_halve(prepared, verdict, sample, admissible=mask, seed=args.seed),
+        "check": [asdict(suspect) for suspect in suspects(prepared, verdict, sample, admissible=mask)],
+    }
+
+
+def summary(result: dict[str, Any]) -> str:
+    named = result["files"] or result["rows"]
+    more = result["labels_to_halve"]
+    halve = "no amount up to 160 labels is expected to halve it" if more is None else f"about {more} more labels would halve it"
+    lines = [
+        f"label next: {', '.join(str(name) for name in named)}",
+        f"to decide between {', '.join(result['contenders'])}",
+        f"with {result['n_labels']} labels the pick is {result['pick']}, expected regret {result['expected_regret']:.3f}; {halve}",
+    ]
+    for suspect in result["check"]:
+        flips = "" if suspect["pick_without"] is None else "; without it the pick changes"
+        lines.append(f"check row {suspect['row']}: label {suspect['label']} is right with {100 * suspect['probability']:.0f} %{flips}")
+    return "\n".join(lines)

@@ -1,0 +1,78 @@
+"""label-next: which rows it names, that a biased draw is corrected, and how the number of labels to halve the doubt behaves."""
+
+import numpy as np
+import pytest
+
+from engine.active import label_next, labels_to_halve
+from engine.calibrated import CalibratedPool, calibrate, calibrated_pool, contested
+from engine.pool import pool_statistics
+from engine.types import LabeledSample
+from tests.families import softmax
+
+EMPTY = LabeledSample(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+@pytest.fixture(scope="module")
+def contest() -> tuple[CalibratedPool, np.ndarray]:
+    """Two candidates that agree on the first half of the pool and differ on the second."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(200, 4))
+    other = logits.copy()
+    other[100:] = 3 * rng.normal(size=(100, 4))
+    candidates = softmax(np.stack([logits, other]))
+    labels = np.array([rng.choice(4, p=p) for p in softmax(logits)])
+    teacher = softmax(1.5 * logits)
+    return calibrated_pool(teacher, pool_statistics(teacher, candidates)), labels
+
+
+def test_contested_matches_a_loop() -> None:
+    rng = np.random.default_rng(1)
+    losses, belief, weights = rng.random((3, 5, 4)), softmax(rng.normal(size=(5, 4))), np.array([0.5, 1.0, 2.0])
+    for i in range(5):
+        total = 0.0
+        for m in range(3):
+            contrast = [losses[m, i, k] - sum(weights[j] * losses[j, i, k] for j in range(3)) / weights.sum() for k in range(4)]
+            mean = sum(belief[i, k] * contrast[k] for k in range(4))
+            total += weights[m] / weights.sum() * sum(belief[i, k] * (contrast[k] - mean) ** 2 for k in range(4))
+        assert contested(losses, belief, weights)[i] == pytest.approx(np.sqrt(total))
+
+
+def test_rows_are_new_distinct_and_mostly_contested(contest: tuple[CalibratedPool, np.ndarray]) -> None:
+    pool, _ = contest
+    verdict = calibrate(pool, EMPTY)
+    labeled = np.arange(100, 120)
+    plan = label_next(pool, verdict, np.array([0.5, 0.5]), labeled, 40)
+    assert len(np.unique(plan.rows)) == 40
+    assert not np.isin(plan.rows, labeled).any()
+    assert np.mean(plan.rows >= 100) > 0.6
+    assert (np.diff(plan.contest) <= 0).all()
+    np.testing.assert_array_equal(plan.rows, label_next(pool, verdict, np.array([0.5, 0.5]), labeled, 40).rows)
+
+
+def test_one_contender_or_few_rows_left_is_no_problem(contest: tuple[CalibratedPool, np.ndarray]) -> None:
+    pool, _ = contest
+    verdict = calibrate(pool, EMPTY)
+    assert len(label_next(pool, verdict, np.array([1.0, np.nan]), np.arange(195), 10).rows) == 5
+
+
+def test_a_contested_sample_is_corrected_for_its_bias(contest: tuple[CalibratedPool, np.ndarray]) -> None:
+    """Nine labels in ten from the contested half: the weighted correction stays near the one from the whole pool."""
+    pool, labels = contest
+    whole = calibrate(pool, LabeledSample(np.arange(200), labels))
+    rng = np.random.default_rng(2)
+    errors = []
+    for _ in range(20):
+        rows = np.concatenate([rng.choice(100, 10, replace=False), 100 + rng.choice(100, 90, replace=False)])
+        verdict = calibrate(pool, LabeledSample(rows, labels[rows]))
+        errors.append(np.diff(verdict.correction)[0] - np.diff(whole.correction)[0])
+    assert abs(np.mean(errors)) < 0.1
+
+
+def test_labels_to_halve_is_a_horizon_or_none(contest: tuple[CalibratedPool, np.ndarray]) -> None:
+    pool, labels = contest
+    few = LabeledSample(np.arange(4), labels[:4])
+    more = labels_to_halve(pool, calibrate(pool, few), few)
+    assert more is None or 0 <= more <= 160
+    assert labels_to_halve(pool, calibrate(pool, few), few) == more
+    alone = labels_to_halve(pool, calibrate(pool, few), few, admissible=np.array([True, False]))
+    assert alone == 0
