@@ -66,14 +66,15 @@ class Probe:
     probs: str
     n_images: int
     n_classes: int
+    limit: float  # how far from `probs` a faithful file may be
     seed: int | None = None
     digests: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, probs: Floats, *, seed: int | None = None, digests: tuple[str, ...] = ()) -> Probe:
+    def of(cls, probs: Floats, limit: float, *, seed: int | None = None, digests: tuple[str, ...] = ()) -> Probe:
         """Keep probabilities (n, K)."""
         content = base64.b64encode(np.asarray(probs, "<f4").tobytes()).decode()
-        return cls(content, probs.shape[0], probs.shape[1], seed, digests)
+        return cls(content, probs.shape[0], probs.shape[1], limit, seed, digests)
 
     def array(self) -> Floats:
         """Return the probabilities, (n, K); raise UserError if they are damaged."""
@@ -152,7 +153,7 @@ def _require_types(content: dict[str, Any]) -> None:
     kinds += [(check[key], kind) for check in content["checks"] for key, kind in (("name", str), ("passed", bool), ("sentence", str))]
     for probe in content["probes"]:
         kinds += [(probe["probs"], str), (probe["n_images"], int), (probe["n_classes"], int), (probe["seed"], (int, type(None)))]
-        kinds += [(digest, str) for digest in probe["digests"]]
+        kinds += [(probe["limit"], float), *((digest, str) for digest in probe["digests"])]
     for value, kind in kinds:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise TypeError(f"{value!r} is not {kind}")

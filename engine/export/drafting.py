@@ -19,13 +19,17 @@ from engine import __version__
 from engine.export.certificate import Certificate, Check, Probe, plain
 from engine.export.graph import OPSET_INT2, PackedModel, float_model
 from engine.export.parity import (
+    LIMIT,
     Comparison,
     Weights,
     check_rounded,
     check_weights,
+    float_candidate,
     image_digests,
-    judged_probabilities,
+    options,
     reference_check,
+    rounding_limit,
+    run_file,
     runtime_checks,
 )
 from engine.export.profile import measure_profiles
@@ -114,7 +118,7 @@ def draft(request: Request, packed: PackedModel, steps: Steps) -> Certificate:
         evidence=plain(request.evidence or {}),
         versions=_versions(),
         command=request.command or _command(request),
-        notes=(*packed.notes, trial.note),
+        notes=(*packed.notes, trial.note, *_rounding_note(trial.comparison.limit)),
     )
 
 
@@ -133,23 +137,33 @@ def _trial(request: Request, weights: Weights) -> _Trial:
 
     Predictions stored in half precision are too coarse to compare a file with: they check the float graph, and that checks the file.
     """
-    teacher, recipe = request.teacher, request.recipe
+    teacher = request.teacher
+    candidate = float_candidate(teacher, weights)
     noise = random_images(PROBE_IMAGES, teacher.preprocessing, PROBE_SEED)
-    expected = judged_probabilities(teacher, recipe, noise, weights)
-    probe = Probe.of(expected, seed=PROBE_SEED)
+    expected, limit = run_file(candidate, noise, teacher.output, options()), rounding_limit(candidate, noise, teacher.output)
+    probe = Probe.of(expected, limit, seed=PROBE_SEED)
     if request.images is None:
         note = f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed {PROBE_SEED})."
-        return _Trial(Comparison(noise, expected, teacher.output), (probe,), note)
+        return _Trial(Comparison(noise, expected, teacher.output, limit), (probe,), note)
     images = np.ascontiguousarray(request.images, np.float32)
     stored = request.judged
     extra: tuple[Check, ...] = ()
     judged, origin = stored, "their stored predictions"
     if judged is None or judged.dtype == np.float16:
-        judged, origin = judged_probabilities(teacher, recipe, images, weights), "predictions of the dequantized float graph, made now"
+        judged, origin = run_file(candidate, images, teacher.output, options()), "predictions of the dequantized float graph, made now"
         extra = () if stored is None else (check_rounded(stored, judged),)
-    own = Probe.of(judged[:KEPT_IMAGES], digests=image_digests(images[:KEPT_IMAGES]))
+    limit = rounding_limit(candidate, images, teacher.output)
+    own = Probe.of(judged[:KEPT_IMAGES], limit, digests=image_digests(images[:KEPT_IMAGES]))
     note = f"The checks ran on {len(images)} of the user's images against {origin}."
-    return _Trial(Comparison(images, np.asarray(judged, np.float64), teacher.output), (probe, own), note, extra)
+    return _Trial(Comparison(images, np.asarray(judged, np.float64), teacher.output, limit), (probe, own), note, extra)
+
+
+def _rounding_note(limit: float) -> tuple[str, ...]:
+    if limit <= LIMIT:
+        return ()
+    return (
+        f"This model magnifies float32 rounding: the float graph differs from itself between optimization levels, so {limit:.1e} is allowed.",
+    )
 
 
 def _checks(request: Request, content: bytes, comparison: Comparison, weights: Weights) -> Iterator[Check]:

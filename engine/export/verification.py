@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from engine.export.bundle import CERTIFICATE, Bundle, open_bundle, read_certificate
-from engine.export.certificate import Certificate, Check
-from engine.export.parity import LIMIT, Comparison, image_digests, options, run_file, runtime_checks
+from engine.export.certificate import Certificate, Check, Probe
+from engine.export.parity import LARGEST_LIMIT, LIMIT, Comparison, image_digests, options, run_file, runtime_checks
 from engine.importers.agreement import random_images
 from engine.importers.graph import model_facts
 from engine.types import Preprocessing, UserError
@@ -114,7 +114,7 @@ def _check_outputs(content: bytes, certificate: Certificate, images: NDArray[np.
         yield Check("stored predictions", False, None, None, sentence)
         return
     inputs = random_images(noise.n_images, preprocessing, noise.seed)
-    yield from runtime_checks(content, Comparison(inputs, noise.array(), facts.get("output", "logits")))
+    yield from runtime_checks(content, Comparison(inputs, noise.array(), facts.get("output", "logits"), _limit(noise)))
     if images is not None:
         yield _check_images(content, certificate, images, facts.get("output", "logits"))
 
@@ -122,19 +122,25 @@ def _check_outputs(content: bytes, certificate: Certificate, images: NDArray[np.
 def _check_images(content: bytes, certificate: Certificate, images: NDArray[np.float32], output: str) -> Check:
     """Compare the images that the certificate knows by their digest, in whatever order they come."""
     known: dict[str, Any] = {}
+    limit = min((_limit(probe) for probe in certificate.probes if probe.digests), default=LIMIT)
     for probe in certificate.probes:
         known.update(zip(probe.digests, probe.array(), strict=False))
     digests = image_digests(images)
     rows = [i for i, digest in enumerate(digests) if digest in known]
     if not rows:
         sentence = f"None of the {len(images)} images is one the certificate was made with, so there is nothing to compare."
-        return Check("your images", False, None, LIMIT, sentence)
+        return Check("your images", False, None, limit, sentence)
     probs = run_file(content, np.ascontiguousarray(images[rows]), output, options())
     if any(known[digests[i]].shape != probs.shape[1:] for i in rows):
-        return Check("your images", False, None, LIMIT, "The certificate was made with another number of classes.")
+        return Check("your images", False, None, limit, "The certificate was made with another number of classes.")
     value = float(np.abs(probs - np.stack([known[digests[i]] for i in rows])).max())
     sentence = f"{len(rows)} of the {len(images)} images are known to the certificate; probabilities differ by at most {value:.1e}."
-    return Check("your images", bool(value < LIMIT), value, LIMIT, sentence)
+    return Check("your images", bool(value < limit), value, limit, sentence)
+
+
+def _limit(probe: Probe) -> float:
+    """The probe's own limit, within what any faithful file needs: a stranger's certificate does not widen it further."""
+    return min(max(probe.limit, LIMIT), LARGEST_LIMIT)
 
 
 def _facts(content: bytes) -> dict[str, str]:
