@@ -14,6 +14,7 @@ import pandas as pd
 
 from engine.study.catalog import CATALOG, Table, make_tables
 from engine.study.drawing import render_png, render_svg, render_svg_file
+from engine.study.evidence import evidence_markdown
 from engine.study.figures import FIGURES
 from engine.study.findings import summary
 from engine.study.groups import ALL_FAMILIES
@@ -51,7 +52,7 @@ pre{background:var(--card);padding:1rem;border-radius:8px;overflow-x:auto;font-s
 
 
 def write_report(result: StudyResult, out: str | Path | None = None) -> Path:
-    """Write tables/*.csv and *.md, figures/*.svg and *.png and report.html into a folder (the study's own by default).
+    """Write tables/*.csv and *.md, figures/*.svg and *.png, evidence.md and report.html into a folder (the study's own by default).
 
     Returns the path of report.html, which appears last and whole.
     """
@@ -65,6 +66,7 @@ def write_report(result: StudyResult, out: str | Path | None = None) -> Path:
         picture = render_svg_file(chart)
         write_text(picture, folder / "figures" / f"{name}.svg")
         write_text(render_png(picture), folder / "figures" / f"{name}.png")
+    write_text(evidence_markdown(result), folder / "evidence.md")
     write_text(_page(result, tables, charts), folder / "report.html")
     return folder / "report.html"
 

@@ -88,6 +88,13 @@ def test_every_table_and_picture_is_written(study: StudyResult) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (study.out / "figures").glob("*.png"))
 
 
+def test_evidence_repeats_the_command_and_sets_the_paper_beside_it(study: StudyResult) -> None:
+    text = (study.out / "evidence.md").read_text(encoding="utf-8")
+    assert "--budgets 5,10 --rates 0,0.2 --memory-budgets 0.2 --repetitions 2" in text
+    assert "| paper | MobileNetV2, DomainNet |" in text
+    assert text.count("## ") == 6
+
+
 @pytest.mark.slow
 def test_the_same_study_gives_the_same_page(study: StudyResult) -> None:
     assert report_html(study) == (study.out / "report.html").read_text(encoding="utf-8")
