@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from engine.importers.reason import reason
 from engine.types import UserError
 
 _WRAPPINGS = ("state_dict_ema", "model_ema", "state_dict", "model_state_dict", "model", "net")
@@ -52,7 +53,7 @@ def _read_torch(path: Path, max_bytes: int) -> Any:
             f"{path.name} contains Python objects beside tensors (a whole pickled model?), and loading those would run its code. {_INSTEAD}"
         ) from error
     except (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path.name} is damaged or no PyTorch checkpoint ({str(error).splitlines()[0][:160]}). {_INSTEAD}") from error
+        raise UserError(f"{path.name} is damaged or no PyTorch checkpoint ({reason(error)}). {_INSTEAD}") from error
 
 
 def _unwrap(content: Any, path: Path) -> dict[str, torch.Tensor]:

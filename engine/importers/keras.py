@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from engine.importers.graph import Description, batch_norm_note, build_teacher
 from engine.importers.keras_input import state_preprocessing
+from engine.importers.reason import reason
 from engine.types import Floats, Preprocessing, Teacher, UserError
 
 _OPSET = 18  # the newest tf2onnx writes; the normal form raises it
@@ -90,13 +91,9 @@ def _require_tensor(model: keras.Model, shape: tuple[int, int, int]) -> None:
     try:
         outputs = model(np.zeros((2, *shape), np.float32), training=False)
     except (ValueError, TypeError, tf.errors.OpError) as error:
-        raise UserError(f"the Keras model does not accept images of shape {shape}: {_reason(error)}") from error
+        raise UserError(f"the Keras model does not accept images of shape {shape}: {reason(error)}.") from error
     if not tf.is_tensor(outputs):
         raise UserError(f"the Keras model returns a {type(outputs).__name__}; a teacher returns one tensor (batch, classes).")
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
 
 def _require_float32(model: keras.Model) -> None:
@@ -131,7 +128,7 @@ def _export(model: keras.Model, shape: tuple[int, int, int]) -> onnx.ModelProto:
             warnings.simplefilter("ignore")
             converted = tf2onnx.convert.from_function(tf.function(forward), input_signature=signature, opset=_OPSET)
     except (ValueError, TypeError, KeyError, NotImplementedError, tf.errors.OpError) as error:
-        raise UserError(f"the Keras model cannot be expressed as an ONNX graph: {_reason(error)}") from error
+        raise UserError(f"the Keras model cannot be expressed as an ONNX graph: {reason(error)}.") from error
     graph: onnx.ModelProto = converted[0]
     _require_known_operators(graph)
     _store(graph, opened)

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow reads it while 
 import h5py  # type: ignore[import-untyped]
 import keras
 
+from engine.importers.reason import reason
 from engine.types import UserError
 
 # Layers that hold Python code, or that load another program when they are built.
@@ -42,8 +44,7 @@ def read_model(path: Path, *, max_bytes: int) -> keras.Model:
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
     except _FAILURES as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise UserError(f"Keras cannot load {path.name}: {reason} {_INSTEAD}") from error
+        raise UserError(f"Keras cannot load {path.name}: {reason(error)}. {_INSTEAD}") from error
 
 
 def _inspect_archive(path: Path, max_bytes: int) -> None:
@@ -60,7 +61,7 @@ def _inspect_archive(path: Path, max_bytes: int) -> None:
             _inspect_config(_parse(archive.read("config.json"), path.name))
             if "model.weights.h5" in entries:
                 _inspect_hdf5(io.BytesIO(archive.read("model.weights.h5")), path.name, max_bytes, whole_model=False)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
         raise UserError(f"{path.name} is damaged or no .keras file. Save or copy it again.") from error
 
 
@@ -104,7 +105,7 @@ def _inspect_hdf5(file: Path | io.BytesIO, name: str, max_bytes: int, *, whole_m
                 if "model_config" not in content.attrs:
                     raise UserError(f"{name} holds weights without the model. Save the whole model: model.save('model.keras').")
                 _inspect_config(_parse(content.attrs["model_config"], name))
-    except OSError as error:
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError) as error:  # h5py names no error of its own for a damaged file
         raise UserError(f"{name} is damaged or no HDF5 file. Save or copy it again.") from error
 
 

@@ -13,6 +13,7 @@ import onnx
 from onnx import inliner, numpy_helper, version_converter
 
 from engine.importers.kernels import GraphView, kernel_at, weight_slots
+from engine.importers.reason import reason
 from engine.importers.runtime import open_session
 from engine.types import UserError
 
@@ -92,7 +93,7 @@ def _raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
             model = version_converter.convert_version(model, OPSET)
         except RuntimeError as error:
             raise UserError(
-                f"the graph uses opset {version} and cannot be converted to {OPSET} ({str(error).strip().splitlines()[0]}). "
+                f"the graph uses opset {version} and cannot be converted to {OPSET} ({reason(error)}). "
                 f"Export the model again with opset {OPSET} or newer."
             ) from error
     model.ir_version = max(model.ir_version, IR_VERSION)

@@ -12,11 +12,13 @@ import json
 import pickle
 import re
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from engine.importers.reason import reason
 from engine.types import UserError
 
 _INSTEAD = "Save it again with torch.export.save from a plain torch.nn.Module, or export it to ONNX."
@@ -93,8 +95,7 @@ def read_program(path: Path, *, max_bytes: int) -> torch.export.ExportedProgram:
     try:
         program = torch.export.load(clean)
     except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, AssertionError, IndexError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise UserError(f"torch cannot load {path.name}: {reason} {_INSTEAD}") from error
+        raise UserError(f"torch cannot load {path.name}: {reason(error)}. {_INSTEAD}") from error
     if sum(tensor.numel() * tensor.element_size() for tensor in program.state_dict.values()) > max_bytes:
         raise UserError(f"{path.name} declares more than {max_bytes / 1e9:.2f} GB of weights, the limit for a teacher.")
     return program
@@ -113,7 +114,7 @@ def _read_parts(path: Path, max_bytes: int) -> dict[str, bytes]:
                 if not _ENTRIES.fullmatch(part):
                     raise UserError(f"{path.name} contains {part or name!r}, which is not plain program data. {_INSTEAD}")
                 parts[part] = archive.read(name)
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
         raise UserError(f"{path.name} is damaged or no .pt2 file. {_INSTEAD}") from error
     missing = [name for name in (*_CONFIGS, _PROGRAM, _EXAMPLES) if name not in parts]
     if missing:

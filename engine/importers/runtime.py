@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from engine.importers.reason import reason
 from engine.types import Floats, UserError
 
 # onnxruntime raises these for a graph it cannot run; it has no common base class of its own.
@@ -53,5 +54,4 @@ def run(session: Any, images: NDArray[np.float32]) -> Floats:
 def _reason(error: Exception) -> str:
     if failed := _FAILED_NODE.search(str(error)):
         return f"its operator {failed[1]} {failed[2]!r} does not fit them"
-    lines = str(error).strip().splitlines()
-    return lines[0][:300].rstrip(". ") if lines else type(error).__name__
+    return reason(error)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import logging
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from engine.importers.agreement import BATCHES, Reference
 from engine.importers.graph import Description, build_teacher, plain_preprocessing
 from engine.importers.normal_form import BATCH, OPSET
+from engine.importers.reason import reason
 from engine.types import Floats, Preprocessing, Teacher, UserError
 
 INPUT = "images"
@@ -101,7 +101,7 @@ def _require_tensor(model: torch.nn.Module, images: torch.Tensor) -> None:
     try:
         outputs = model(images)
     except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-        raise UserError(f"the model does not accept {len(images)} images of shape {tuple(images.shape[1:])}: {_reason(error)}") from error
+        raise UserError(f"the model does not accept {len(images)} images of shape {tuple(images.shape[1:])}: {_cause(error)}.") from error
     if not isinstance(outputs, torch.Tensor):
         raise UserError(
             f"the model returns a {type(outputs).__name__}; a teacher returns one tensor (batch, classes). "
@@ -129,17 +129,15 @@ def _export(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProto:
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
-        raise UserError(f"the model cannot be expressed as an ONNX graph: {_reason(error)}") from error
+        raise UserError(f"the model cannot be expressed as an ONNX graph: {_cause(error)}.") from error
     assert program is not None
     graph = program.model_proto
     graph.graph.initializer.extend(onnx.numpy_helper.from_array(value.detach().numpy(), name) for name, value in opened.items())
     return graph
 
 
-def _reason(error: BaseException) -> str:
-    """The innermost cause in one line: the exporter wraps the message that matters in pages of advice."""
+def _cause(error: BaseException) -> str:
+    """The innermost cause: the exporter wraps the message that matters in pages of advice."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    logging.getLogger(__name__).debug("export failed", exc_info=error)
-    return lines[0][:300] if lines else type(error).__name__
+    return reason(error)
