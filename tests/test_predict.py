@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,9 +152,13 @@ def test_damaged_store_files_are_found_and_made_again(array: Path, tmp_path: Pat
     ):
         path.write_bytes(damage(path.read_bytes()))
     (folder / f"{recipes[5].slug}.sha256").unlink()
+    for age, name in ((7200, ".old.tmp"), (0, ".new.tmp")):
+        (folder / name).write_bytes(b"half")
+        os.utime(folder / name, (time.time() - age,) * 2)
     pixels = next((tmp_path / "pools").glob("*/pixels.npy"))
     pixels.write_bytes(pixels.read_bytes()[:-1] + b"\0")
     assert same(first, predict(teacher, recipes, open_images(array), store=tmp_path))
+    assert [path.name for path in folder.glob(".*.tmp")] == [".new.tmp"]
 
 
 def test_folders_are_shuffled_and_labels_follow(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from engine.types import UserError
 
 _CHUNK = 1 << 20
+_ABANDONED = 3600.0  # seconds without a write after which a half-written file belongs to nobody
 
 
 def default_store() -> Path:
@@ -32,11 +35,15 @@ def store_key(parts: Mapping[str, Any]) -> str:
 
 
 def make_folder(path: Path) -> Path:
-    """Create the folder and return it; raise UserError if that is not possible."""
+    """Create the folder, rid it of what killed runs left half-written, and return it; raise UserError if that is not possible."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"the store {str(path)!r} cannot be created ({error.strerror}). Give another folder with --store.") from None
+    for partial in path.glob(".*.tmp"):
+        with suppress(OSError):
+            if time.time() - partial.stat().st_mtime > _ABANDONED:
+                partial.unlink()
     return path
 
 
@@ -50,8 +57,8 @@ def file_hash(path: Path) -> str:
 
 
 def temporary(path: Path) -> Path:
-    """Return a name beside `path` that no other process writes to."""
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Return a name beside `path` that no other process or thread writes to."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
 
 
 def write_text(path: Path, text: str) -> None:
