@@ -39,7 +39,7 @@ def import_graph(
     folder, is too large, or is no image classifier with one input and one output.
     """
     path = None if isinstance(model, bytes) else Path(model)
-    proto = _parse(path.read_bytes() if path else model, path.name if path else "the model")  # type: ignore[arg-type]
+    proto = _parse(_content(model, max_bytes), path.name if path else "the model")
     _load_outside_data(proto, path.parent if path else None, max_bytes)
     facts = model_facts(proto)
     onnx.helper.set_model_props(proto, {item.key: item.value for item in proto.metadata_props if not item.key.startswith(PREFIX)})
@@ -57,6 +57,13 @@ def import_graph(
         notes = (*notes, "The file does not state its preprocessing: pixels are scaled to 0..1 and not normalised.")
     description = Description(name, source, preprocessing, class_names or _stored(facts, "class_names"), notes)
     return build_teacher(normal, description, reference)
+
+
+def _content(model: bytes | str | Path, max_bytes: int) -> bytes:
+    size = len(model) if isinstance(model, bytes) else Path(model).stat().st_size
+    if size > max_bytes:
+        raise UserError(f"the ONNX file has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB.")
+    return model if isinstance(model, bytes) else Path(model).read_bytes()
 
 
 def _parse(content: bytes, name: str) -> onnx.ModelProto:
