@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from engine.choose import statistics_of
-from engine.diagnostics import COLLAPSE_FACTOR, candidate_health, reliability
+from engine.diagnostics import COLLAPSE_FACTOR, reliability
 from engine.family import parse_slug
 from engine.study.config import StudyConfig
 from engine.study.truth import measure_truth
@@ -33,7 +33,6 @@ def describe_candidates(predictions: Predictions, config: StudyConfig, *, name: 
     """
     floor = config.floors[0]
     truth, pool = measure_truth(predictions, floor=floor), statistics_of(predictions, floor=floor)
-    health = candidate_health(pool)
     assert predictions.candidates_test is not None
     assert predictions.labels_test is not None
     labels = predictions.labels_test
@@ -46,9 +45,9 @@ def describe_candidates(predictions: Predictions, config: StudyConfig, *, name: 
             "loss": truth.loss,
             "accuracy": truth.accuracy,
             "ece": [reliability(probs, labels).ece for probs in predictions.candidates_test],
-            "confidence": health.confidence,
-            "distinct": health.distinct,
-            "agreement": health.agreement,
+            "confidence": np.mean(pool.confidence, axis=1),
+            "distinct": [len(np.unique(row)) / len(row) for row in pool.confidence],
+            "agreement": np.mean(pool.agrees, axis=1),
             "distortion": pool.distortion,
             "collapsed": truth.accuracy <= COLLAPSE_FACTOR / predictions.n_classes,
         }

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.choose import METHODS
+from engine.choose import METHODS, statistics_of
+from engine.diagnostics import candidate_health
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
 from engine.study.candidates import CANDIDATE_COLUMNS, check_theory, describe_candidates
 from engine.study.protocol import COLUMNS, StudyConfig, run_family
@@ -110,6 +111,9 @@ def test_candidate_table_and_theory() -> None:
     assert np.array_equal(table["loss"], truth.loss)
     confidence = [np.mean([max(row) for row in probs]) for probs in FAMILY.candidates.astype(float)]
     assert np.allclose(table["confidence"], confidence, atol=1e-12)
+    health = candidate_health(statistics_of(FAMILY))
+    assert np.array_equal(table["distinct"], health.distinct)
+    assert np.array_equal(table["agreement"], health.agreement)
     theory = check_theory(FAMILY)
     assert theory["identity_error"].max() < 1e-12
     assert theory["predicted"].tolist() == pytest.approx([1 - 5 * rate / 4 for rate in (0.1, 0.2, 0.3, 0.4)])
