@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.ui.budgeting import budget_slider
 from pages.ui.choosing import doubts, picture_and_dial, recommendation, suspicion
+from pages.ui.guiding import halving
 from pages.ui.record import Step
 from pages.ui.state import current_session
 from pages.ui.tables import shown_candidates, shown_rules
@@ -46,6 +47,7 @@ with user_errors():
             st.markdown(f"- {plain(sentence)}")
         if not session.record.rows:
             link("target", "Give a few labels")
+        halving(session)
         link("collapse", "Check whether confidence can be trusted here")
     with right.container(border=True):
         if session.record.rows:

@@ -9,6 +9,7 @@ from engine.firmness import firmness_table
 from engine.overview import Decision, contenders, dial_table, iso_score_line
 from engine.types import Choice, Predictions
 from pages.ui.charts import choice_scatter, dial_curve, memory_scatter
+from pages.ui.guiding import check_these
 from pages.ui.state import Session
 from pages.ui.tables import picks_table
 from pages.ui.views import ink, picture, plain
@@ -164,6 +165,7 @@ def finding(decision: Decision) -> str:
 
 def suspicion(session: Session, decision: Decision, predictions: Predictions) -> None:
     """What becomes of each rule's pick if some labels are wrong."""
+    check_these(session)
     st.markdown("**I suspect wrong labels**")
     rate = st.select_slider("Share of labels that may be wrong", list(_RATES), format_func=_RATES.__getitem__, key="suspicion")
     if rate == 0 or session.sample is None:

@@ -7,6 +7,7 @@ import string
 import streamlit as st
 
 from engine.labels import LabelSpace
+from pages.ui.guiding import suggested_rows
 from pages.ui.images import thumbnail
 from pages.ui.state import Session
 from pages.ui.views import plain, user_errors
@@ -28,9 +29,9 @@ def keys_for(class_names: tuple[str, ...]) -> list[str | None]:
 
 
 def next_row(session: Session) -> int | None:
-    """The pool row to label now: the suggested ones first, then pool order; None when every row was seen."""
+    """The pool row to label now: those that would decide most first, then pool order; None when every row was seen."""
     seen = {*session.record.rows, *session.record.unsure}
-    return next((row for row in [*session.suggested_rows, *range(len(session.order))] if row not in seen), None)
+    return next((row for row in [*suggested_rows(session), *range(len(session.order))] if row not in seen), None)
 
 
 def mark(session: Session, row: int, label: int) -> None:
@@ -80,6 +81,8 @@ def labeling_desk(session: Session) -> None:
                 )
                 st.button("Skip", key="label-skip", icon=":material/skip_next:", shortcut="Right", on_click=set_aside, args=(session, row))
                 st.button("Not sure", key="label-unsure", icon=":material/help:", shortcut="Down", on_click=set_aside, args=(session, row))
+            if session.predictions is not None:
+                st.caption("Images come in the order of how much their label would decide between the contenders.")
             st.caption("Press the key shown on a button. Images you skip or are not sure of stay in the pool without a label.")
 
 

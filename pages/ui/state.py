@@ -183,11 +183,6 @@ class Session:
         return LabeledSample(np.array(self.record.rows, np.int64), np.array(self.record.labels, np.int64))
 
     @property
-    def suggested_rows(self) -> tuple[int, ...]:
-        """Pool rows whose labels would decide most; none before the family was run."""
-        return ()
-
-    @property
     def admissible(self) -> Bools | None:
         predictions = self.require_predictions()
         return None if predictions.cost is None else admissible_under(predictions, self.record.budget)

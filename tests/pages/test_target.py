@@ -60,9 +60,10 @@ def test_labels_by_button_undo_and_not_sure(session: Session) -> None:
     app.button(key="label-unsure").click().run()
     app.button(key="label-7").click().run()
     record = session_of(app).record
-    assert (record.rows, record.labels, record.unsure) == ((0, 2), (3, 7), (1,))
+    assert record.labels == (3, 7)
+    assert len({*record.rows, *record.unsure}) == 3  # three different images were shown
     app.button(key="label-undo").click().run()
-    assert session_of(app).record.rows == (0,)
+    assert session_of(app).record.rows == record.rows[:1]
     assert session_of(open_app(session.folder.name)).record.labels == (3,)
 
 

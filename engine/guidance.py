@@ -1,0 +1,47 @@
+"""What a person should do next about labels: which images to label, which labels to check, how many more would help.
+
+Joins the calibrated posterior with active labeling and the search for suspects. Computes nothing of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.active import label_next, labels_to_halve
+from engine.auto import NO_LABELS, prepare
+from engine.calibrated import calibrate
+from engine.doubt import doubt_of, draw_losses
+from engine.pool import PoolStatistics
+from engine.suspects import Suspect, suspects
+from engine.types import Bools, LabeledSample, Predictions
+
+BATCH = 12  # images suggested at a time
+
+
+def rows_to_label(
+    predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None, *, admissible: Bools | None = None, k: int = BATCH
+) -> tuple[int, ...]:
+    """Return up to k unlabeled pool rows whose labels would tell most about which candidate is best, the most telling first."""
+    given = sample or NO_LABELS
+    prepared = prepare(predictions, pool)
+    verdict = calibrate(prepared, given)
+    scores = verdict.scores if admissible is None else np.where(admissible, verdict.scores, np.inf)
+    doubt = doubt_of(draw_losses(prepared, verdict), int(np.argmin(scores)), admissible=admissible)
+    return tuple(int(row) for row in label_next(prepared, verdict, doubt.best, given.rows, k).rows)
+
+
+def labels_to_check(
+    predictions: Predictions, pool: PoolStatistics, sample: LabeledSample, *, admissible: Bools | None = None
+) -> tuple[Suspect, ...]:
+    """Return labels that the evidence contradicts or that alone decide the choice, the least probable first."""
+    prepared = prepare(predictions, pool)
+    return tuple(suspects(prepared, calibrate(prepared, sample), sample, admissible=admissible))
+
+
+def more_labels(
+    predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None, *, admissible: Bools | None = None
+) -> int | None:
+    """Return about how many further random labels would halve the expected regret; None if none of the tried numbers would."""
+    given = sample or NO_LABELS
+    prepared = prepare(predictions, pool)
+    return labels_to_halve(prepared, calibrate(prepared, given), given, admissible=admissible)
