@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from engine.export.graph import container_bits, float_model, pack_model
-from engine.export.parity import Comparison, check_weights, judged_probabilities, runtime_checks
+from engine.export.parity import Comparison, check_weights, judged_probabilities, options, rounding_limit, run_file, runtime_checks
 from engine.export.sizes import check_sizes, measure_sizes
 from engine.family import parse_slug
 from engine.importers.agreement import random_images
@@ -204,3 +204,16 @@ def test_certificate_catches_activation_quantization() -> None:
     checks = {check.name: check for check in runtime_checks(model.SerializeToString(), Comparison(images, judged, "logits"))}
     assert checks["onnxruntime, optimization disabled"].passed
     assert not checks["onnxruntime, default options"].passed
+
+
+def test_limit_widens_only_as_far_as_the_float_graph_itself_moves() -> None:
+    teacher = tiny_teacher()
+    images = random_images(4, teacher.preprocessing, 0)
+    assert rounding_limit(teacher.graph, images, teacher.output) == 1e-5
+    model = onnx.ModelProto.FromString(teacher.graph)
+    head = next(tensor for tensor in model.graph.initializer if tensor.name == "head")
+    head.CopyFrom(numpy_helper.from_array(teacher.weights["head"] * np.float32(1e4), "head"))  # logits whose last digits decide
+    limit = rounding_limit(model.SerializeToString(), images, teacher.output)
+    runs = [run_file(model.SerializeToString(), images, teacher.output, options(level)) for level in ("disabled", "all")]
+    assert 1e-5 <= limit <= 1e-3
+    assert limit >= min(1e-3, 8 * np.abs(runs[0] - runs[1]).max())
