@@ -12,6 +12,7 @@ import pandas as pd
 
 from engine.study import family_tables, paper, tables
 from engine.study.findings import summary
+from engine.study.groups import ALL_FAMILIES
 from engine.study.numbers import to_markdown
 from engine.study.result import StudyResult
 
@@ -30,6 +31,7 @@ def evidence_markdown(result: StudyResult) -> str:
         f"# Evidence from {len(result.families)} families",
         "Made by:\n\n" + f"    {command(result.metadata)}",
         "\n".join(f"- {sentence}" for sentence in summary(result)),
+        _wins_and_losses(result),
         _section("Anchored minus direct validation", "Negative: anchoring (CE-combo) lowers mean regret.", paper.anchoring_beside_the_paper(result)),
         _section("Without labels", "Mean regret, lower is better.", paper.label_free_beside_the_paper(result)),
         _section("Every rule, clean labels", "Mean regret.", clean.drop(columns="setting") if len(clean) else clean),
@@ -54,5 +56,20 @@ def command(metadata: dict[str, Any]) -> str:
     return " ".join(part for part in ("python -m engine study", names, "--out study", *options) if part)
 
 
+def _wins_and_losses(result: StudyResult) -> str:
+    """Name the models in which anchoring helps and hurts, for each number of clean labels."""
+    table = paper.anchoring_beside_the_paper(result)
+    if not len(table):
+        return ""
+    here = table[(table["source"] == "here") & (table["rate"] == 0)]
+    lines = []
+    for column in here.columns[3:]:
+        helped, hurt = here["models"][here[column] < 0], here["models"][here[column] > 0]
+        lines.append(f"- {column}: helps in {', '.join(helped) or 'none'}; hurts in {', '.join(hurt) or 'none'}.")
+    return "Anchoring against direct validation, clean labels:\n\n" + "\n".join(lines)
+
+
 def _section(title: str, note: str, table: pd.DataFrame) -> str:
+    if "setting" in table and set(table["setting"]) == {ALL_FAMILIES}:
+        table = table.drop(columns="setting")
     return f"## {title}\n\n{note}\n\n{to_markdown(table).rstrip()}" if len(table) else ""
