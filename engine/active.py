@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.calibrated import ERROR_RATES, Calibrated, CalibratedPool, calibrate, contested
-from engine.doubt import doubt_of, draw_losses
+from engine.doubt import TEMPER, doubt_of, draw_losses
 from engine.types import Bools, Floats, Ints, LabeledSample
 
 MAX_CONTENDERS = 8
@@ -48,16 +48,16 @@ def label_next(pool: CalibratedPool, verdict: Calibrated, best: Floats, labeled:
 
 def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats) -> Floats:
     """Return how contested every row is between the contenders, (N,)."""
-    weights = verdict.hypothesis_weights
-    kept = np.flatnonzero(weights > 1e-3)
-    share = np.zeros(pool.candidates.shape[0])
-    share[contenders] = chances
-    n_images = pool.candidates.shape[1]
+    # As in the doubt, hypotheses keep some of the weight that few labels take from them.
+    weights = verdict.hypothesis_weights**TEMPER
+    kept = np.flatnonzero(weights > 1e-3 * weights.max())
+    weights = weights[kept] / weights[kept].sum()
+    n_images, n = pool.candidates.shape[1], verdict.residuals.shape[1]
     parts = []
     for start in range(0, n_images, _ROWS_AT_ONCE):
         rows = slice(start, min(start + _ROWS_AT_ONCE, n_images))
-        belief = np.einsum("h,hnk->nk", weights[kept] / weights[kept].sum(), pool.references(rows)[kept])
-        parts.append(contested(pool.losses(rows)[contenders], belief, share[contenders]))
+        references, losses = pool.references(rows)[kept], pool.losses(rows)[contenders]
+        parts.append(contested(references, weights, pool.expected[np.ix_(kept, contenders)], losses, chances, n))
     return np.concatenate(parts)
 
 

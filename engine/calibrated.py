@@ -33,7 +33,7 @@ class CalibratedPool:
 
     log_refs (C, N, K) are the references' log probabilities; a hypothesis sharpens reference `ref` by `temperature` and adds
     `bias` (H, K). expected (H, M) is the mean pool loss of each candidate if the hypothesis held. log_prior (H,).
-    contest (N,) says how much one label on that image would tell healthy candidates apart.
+    contest (N,) says how far one label on that image would move healthy candidates apart.
     """
 
     candidates: Floats
@@ -113,7 +113,7 @@ def _balance(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats:
 
 
 def _expected_losses(pool: CalibratedPool, health: Floats) -> tuple[Floats, Floats]:
-    """Return expected (H, M) and contest (N,), in one pass over blocks of rows."""
+    """Return expected (H, M) and contest (N,), over blocks of rows."""
     n_images, n_classes = pool.candidates.shape[1:]
     step = max(1, _BLOCK // (len(pool.ref) * n_classes))
     total, contest, prior = np.zeros((len(pool.ref), len(pool.candidates))), np.empty(n_images), np.exp(pool.log_prior)
@@ -121,19 +121,29 @@ def _expected_losses(pool: CalibratedPool, health: Floats) -> tuple[Floats, Floa
         rows = slice(start, min(start + step, n_images))
         references, losses = pool.references(rows), pool.losses(rows)
         total += references.reshape(len(references), -1) @ losses.reshape(len(losses), -1).T
-        contest[rows] = contested(losses, np.einsum("h,hnk->nk", prior, references), health)
-    return total / n_images, contest
+    expected = total / n_images
+    for start in range(0, n_images, step):
+        rows = slice(start, min(start + step, n_images))
+        contest[rows] = contested(pool.references(rows), prior, expected, pool.losses(rows), health)
+    return expected, contest
 
 
-def contested(losses: Floats, belief: Floats, weights: Floats) -> Floats:
-    """Return how far one label would move candidates apart, (n,): the spread of their loss contrasts over the likely classes.
+def contested(references: Floats, weights: Floats, expected: Floats, losses: Floats, chances: Floats, n: int = 0) -> Floats:
+    """Return how far the next label is expected to move the candidates' scores apart, (n_rows,), after n labels.
 
-    losses (M, n, K); belief (n, K) class probabilities; weights (M,) say which candidates matter.
+    references (H, n_rows, K) with weights (H,) and expected (H, M); losses (M, n_rows, K); chances (M,) say which candidates matter.
+    A label moves scores in two ways: it reweighs the hypotheses, which changes the anchor, and it enters the correction.
     """
-    share = weights / weights.sum()
+    share, belief = chances / chances.sum(), np.einsum("h,hnk->nk", weights, references)
+    gaps = expected - (expected @ share)[:, None]
+    gaps = (gaps - weights @ gaps) * weights[:, None]
+    # E_y of the squared change of a posterior mean is Σ_y Cov_h(r_h(y), gap_h)² / r(y)
+    shift = np.tensordot(gaps, references, axes=(0, 0))
+    learned = np.einsum("m,mnk,nk->n", share, shift**2, 1 / np.maximum(belief, _SMALLEST))
     contrast = losses - np.einsum("m,mnk->nk", share, losses)
-    surprise = contrast - np.einsum("mnk,nk->mn", contrast, belief)[:, :, None]
-    return np.asarray(np.sqrt(np.einsum("m,mnk,nk->n", share, surprise**2, belief)))
+    contrast -= np.einsum("mnk,nk->mn", contrast, belief)[:, :, None]
+    direct = np.einsum("m,mnk,nk->n", share, contrast**2, belief) / (n + 1 + KAPPA_LABELS) ** 2
+    return np.asarray(np.sqrt(learned + direct))
 
 
 # --- inference ------------------------------------------------------------------------------
