@@ -4,40 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.samples import SAMPLES
 from pages.ui import jobs
-from pages.ui.actions import ModelFacts, load_path, load_timm, load_upload, open_predictions, open_sample
+from pages.ui.actions import load_path, load_timm, load_upload, open_predictions
 from pages.ui.charts import layer_bars
 from pages.ui.progress import watch_job
 from pages.ui.state import Session, current_session
 from pages.ui.tables import layer_table
-from pages.ui.teaching import preprocessing_form
+from pages.ui.teaching import model_facts, preprocessing_form, sample_cards
 from pages.ui.views import next_button, page_head, picture, plain, table, user_errors
 from pages.ui.words import counted, share, size
-
-
-def sample_cards(session: Session) -> None:
-    """One card a sample; the first is the one to begin with."""
-    samples = list(SAMPLES.values())
-    for start in range(0, len(samples), 3):  # a row at a time, so that cards of a row are equally high
-        for column, sample in zip(st.columns(3, gap="small"), samples[start : start + 3], strict=False):
-            with column.container(border=True, height="stretch", vertical_alignment="distribute"):
-                with st.container(gap="xsmall"):
-                    st.markdown(f"**{sample.title}**")
-                    st.caption(sample.description)
-                if st.button("Start with this", key=f"sample-{sample.name}", type="primary" if sample is samples[0] else "secondary"):
-                    with user_errors():
-                        open_sample(session, sample.name)
-                        st.rerun()
-
-
-def model_facts(key: str) -> ModelFacts:
-    """What a file may not say about itself."""
-    with st.expander("For bare weights (.safetensors, .pth), and for class names"):
-        arch = st.text_input("Architecture (a timm name)", key=f"{key}-arch", help="Only for weights without a graph, e.g. resnet18.")
-        classes = st.number_input("Number of classes", min_value=2, value=None, step=1, key=f"{key}-classes")
-        names = st.text_area("Class names, one a line, in the order of the outputs", key=f"{key}-names")
-    return ModelFacts(arch.strip(), classes, tuple(line.strip() for line in names.splitlines() if line.strip()))
 
 
 def own_model(session: Session) -> None:

@@ -145,7 +145,9 @@ class Session:
     @property
     def order(self) -> Sequence[int]:
         """Which image each pool row is; array files and the sample keep their own order."""
-        return self.checks["order"] if self.checks else range(len(self.images))
+        if self.checks:
+            return self.checks["order"]
+        return range(len(self.images) if self.predictions is None else min(len(self.images), self.predictions.n_images))
 
     @property
     def pool_files(self) -> tuple[str, ...]:

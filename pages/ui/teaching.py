@@ -1,4 +1,4 @@
-"""The form for what a person may correct about a teacher: how images are prepared, and what the classes are called."""
+"""The parts of the Teacher page: the samples to start with, and what a person may state or correct about a model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,38 @@ from typing import get_args, get_type_hints
 
 import streamlit as st
 
+from engine.samples import SAMPLES
 from engine.types import Preprocessing, Teacher, UserError
+from pages.ui.actions import ModelFacts, open_sample
 from pages.ui.outline import outline_of
 from pages.ui.record import Step
 from pages.ui.state import Session
+from pages.ui.views import user_errors
 from pages.ui.workspace import write_json
+
+
+def sample_cards(session: Session) -> None:
+    """One card a sample; the first is the one to begin with."""
+    samples = list(SAMPLES.values())
+    for start in range(0, len(samples), 3):  # a row at a time, so that cards of a row are equally high
+        for column, sample in zip(st.columns(3, gap="small"), samples[start : start + 3], strict=False):
+            with column.container(border=True, height="stretch", vertical_alignment="distribute"):
+                with st.container(gap="xsmall"):
+                    st.markdown(f"**{sample.title}**")
+                    st.caption(sample.description)
+                if st.button("Start with this", key=f"sample-{sample.name}", type="primary" if sample is samples[0] else "secondary"):
+                    with user_errors():
+                        open_sample(session, sample.name)
+                        st.rerun()
+
+
+def model_facts(key: str) -> ModelFacts:
+    """What a file may not say about itself."""
+    with st.expander("For bare weights (.safetensors, .pth), and for class names"):
+        arch = st.text_input("Architecture (a timm name)", key=f"{key}-arch", help="Only for weights without a graph, e.g. resnet18.")
+        classes = st.number_input("Number of classes", min_value=2, value=None, step=1, key=f"{key}-classes")
+        names = st.text_area("Class names, one a line, in the order of the outputs", key=f"{key}-names")
+    return ModelFacts(arch.strip(), classes, tuple(line.strip() for line in names.splitlines() if line.strip()))
 
 
 def preprocessing_form(session: Session, teacher: Teacher) -> None:
