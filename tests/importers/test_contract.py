@@ -32,7 +32,9 @@ def outputs(teacher: Teacher, images: Any, replaced: dict[str, Any] | None = Non
     for tensor in model.graph.initializer:
         if replaced and tensor.name in replaced:
             tensor.CopyFrom(numpy_helper.from_array(replaced[tensor.name], tensor.name))
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, {session.get_inputs()[0].name: images})[0]
 
 

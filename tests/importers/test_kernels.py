@@ -32,7 +32,9 @@ def affected_channels(model: onnx.ModelProto, name: str, image: Any, channel_axi
 
     def run(value: Any) -> Any:
         stored.CopyFrom(numpy_helper.from_array(value, name))
-        session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 1
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         return np.moveaxis(session.run(None, {"x": image})[0], channel_axis, -1)
 
     before, channels = run(weight), np.zeros(weight.shape, int)
