@@ -78,16 +78,16 @@ def paired(result: StudyResult) -> str:
 
 
 def regimes(result: StudyResult) -> str:
-    """Is confidence a hint or a trap in these families?"""
-    table = family_tables.regimes(result)
-    if not len(table):
+    """Is confidence a hint or a trap, and in how many families?"""
+    if not len(result.candidates):
         return "Confidence against accuracy"
-    inverted = table["worst_confidence"] > table["best_confidence"]
-    if inverted.all():
-        return "The worst candidate is more confident than the best: confidence misleads here"
-    if not inverted.any():
+    worst = result.candidates.loc[result.candidates.groupby("family")["loss"].idxmax()].set_index("family")["confidence"]
+    best = result.candidates.loc[result.candidates.groupby("family")["loss"].idxmin()].set_index("family")["confidence"]
+    inverted = int((worst > best).sum())
+    if inverted == 0:
         return "The worst candidate is less confident than the best: confidence is a usable hint here"
-    return f"The worst candidate is more confident than the best in {', '.join(table['setting'][inverted])}, not in the rest"
+    where = "in every family" if inverted == len(best) else f"in {inverted} of {len(best)} families"
+    return f"The worst candidate is more confident than the best {where}: confidence misleads there"
 
 
 def coefficients(result: StudyResult) -> str:
