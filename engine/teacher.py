@@ -60,9 +60,9 @@ def load_teacher(
 ) -> Teacher:
     """Load a trained classifier from `timm:NAME`, `sample:NAME`, or a file (.onnx, .keras, .h5, .pt2, .safetensors, .pth).
 
-    `arch` and `classes` name the timm architecture of a bare checkpoint. `size` (height, width) is for models that leave it open
-    or take several. `preprocessing` and `class_names` override what the
-    model says about itself. Nothing inside a file is executed. Raises UserError if the model is refused, with the reason.
+    `arch` and `classes` name the timm architecture of a bare checkpoint. `size` (height, width) is for models that leave it
+    open or take several. `preprocessing` and `class_names` override what the model says about itself.
+    Nothing inside a file is executed. Raises UserError if the model is refused, with the reason.
     """
     request = _Request(arch, classes, size, preprocessing, class_names, max_bytes)
     kind, _, name = str(spec).partition(":")

@@ -28,7 +28,8 @@ def import_program(
 ) -> Teacher:
     """Import the `.pt2` file at `path`, a classifier from images (n, C, H, W) to scores (n, K).
 
-    `size` (height, width) is needed where the program leaves it open. Raises UserError if the file is unsafe, its batch size is fixed, or it was exported in training mode.
+    `size` (height, width) is needed where the program leaves it open.
+    Raises UserError if the file is unsafe, its batch size is fixed, or it was exported in training mode.
     """
     program = read_program(path, max_bytes=max_bytes)
     _refuse_training_mode(program)

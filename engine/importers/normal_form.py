@@ -39,12 +39,18 @@ def normalize(model: onnx.ModelProto) -> onnx.ModelProto:
     _free_the_batch(model.graph)
     _materialize_weights(model)
     _drop_unused(model.graph)
+    _drop_remarks(model.graph)
     return model
 
 
 def input_shape(graph: onnx.GraphProto) -> tuple[int | None, ...]:
     """The shape of the graph's one input; None where the graph leaves a size open."""
-    dims = graph.input[0].type.tensor_type.shape.dim
+    return value_shape(graph.input[0])
+
+
+def value_shape(value: onnx.ValueInfoProto) -> tuple[int | None, ...]:
+    """The stated shape of a value; None where it is open, empty if nothing is stated."""
+    dims = value.type.tensor_type.shape.dim
     return tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else None for dim in dims)
 
 
@@ -206,3 +212,13 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
     for index in range(len(graph.initializer) - 1, -1, -1):
         if graph.initializer[index].name not in needed:
             del graph.initializer[index]
+
+
+def _drop_remarks(graph: onnx.GraphProto) -> None:
+    """Remove the exporter's notes on each node: its stack traces carry paths of the user's machine, and can outweigh a small model."""
+    for node in graph.node:
+        node.ClearField("metadata_props")
+        node.ClearField("doc_string")
+        for item in node.attribute:
+            for body in [item.g, *item.graphs] if item.HasField("g") else item.graphs:
+                _drop_remarks(body)

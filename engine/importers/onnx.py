@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from engine.importers.agreement import Reference
 from engine.importers.graph import PREFIX, Description, build_teacher, model_facts, plain_preprocessing
-from engine.importers.normal_form import input_shape, normalize
+from engine.importers.normal_form import input_shape, normalize, value_shape
 from engine.importers.runtime import open_session, run
 from engine.types import Floats, Preprocessing, Teacher, UserError
 
@@ -35,8 +36,9 @@ def import_graph(
 ) -> Teacher:
     """Import an ONNX classifier from its bytes or its path; a file written by `engine.importers.graph.save` describes itself.
 
-    What is stated here wins over the file's metadata; `size` (height, width) is needed where the file leaves it open. Raises UserError for a file that is damaged, reaches outside its
-    folder, is too large, or is no image classifier with one input and one output.
+    What is stated here wins over the file's metadata; `size` (height, width) is needed where the file leaves it open.
+    Raises UserError for a file that is damaged, reaches outside its folder, is too large, or is no image classifier with
+    one input and one output.
     """
     path = None if isinstance(model, bytes) else Path(model)
     proto = _parse(_content(model, max_bytes), path.name if path else "the model")
@@ -46,12 +48,12 @@ def import_graph(
     original = open_session(proto.SerializeToString())
     normal = normalize(proto)
     # The comparison asks whether normalising changed anything: nothing to ask if the file was in normal form already.
-    reference = None if normal == proto else _reference(original, input_shape(proto.graph)[0])
+    reference = None if normal == proto else _reference(original, _fixed_batch(proto.graph, normal.graph.input[0].name))
     name = name or facts.get("name") or (path.stem if path else "model")
     source = facts.get("source") or (path.name if path else "onnx")
     notes = _stored(facts, "notes") or ()
     if preprocessing is None and "preprocessing" in facts:
-        preprocessing = _stored_preprocessing(facts["preprocessing"])
+        preprocessing = _stored_preprocessing(facts["preprocessing"], size)
     if preprocessing is None:
         preprocessing = _assumed_preprocessing(normal.graph, size)
         notes = (*notes, "The file does not state its preprocessing: pixels are scaled to 0..1 and not normalised.")
@@ -85,9 +87,12 @@ def _stored(facts: dict[str, str], key: str) -> tuple[str, ...] | None:
         raise UserError(f"the file's metadata {PREFIX + key} is not a JSON list. Remove it, or save the teacher again.") from error
 
 
-def _stored_preprocessing(text: str) -> Preprocessing:
+def _stored_preprocessing(text: str, size: tuple[int, int] | None) -> Preprocessing:
     try:
-        return Preprocessing.from_json(text)
+        stored = Preprocessing.from_json(text)
+        if size is None:
+            return stored
+        return replace(stored, height=size[0], width=size[1], resize=None if stored.resize is None else max(stored.resize, *size))
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(f"the file's metadata {PREFIX}preprocessing cannot be read ({error}). State the preprocessing instead.") from error
 
@@ -116,6 +121,13 @@ def _reference(session: Any, fixed: int | None) -> Reference:
         return np.concatenate([run(session, block) for block in blocks])[: len(images)]
 
     return outputs
+
+
+def _fixed_batch(graph: onnx.GraphProto, name: str) -> int | None:
+    """The batch size the original file insists on; its real input may stand behind stored weights in the list."""
+    value = next(value for value in graph.input if value.name == name)
+    sizes = value_shape(value)
+    return sizes[0] if sizes else None
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

@@ -110,14 +110,16 @@ def test_an_open_image_size_is_stated() -> None:
     with pytest.raises(UserError, match="HEIGHTxWIDTH"):
         imported(proto)
     assert imported(proto, size=(1, 4)).preprocessing == Preprocessing(1, 4)
+    helper.set_model_props(proto, {"anchorpoint.preprocessing": Preprocessing(2, 2, resize=3).to_json()})
+    assert imported(proto, size=(4, 1)).preprocessing == Preprocessing(4, 1, resize=4)
 
 
 def test_weights_in_constant_nodes_and_among_the_inputs_are_found() -> None:
     proto = model()
-    proto.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, LINEAR.shape))  # as old exporters do
+    proto.graph.input.insert(0, helper.make_tensor_value_info("w", TensorProto.FLOAT, LINEAR.shape))  # as old exporters do
     assert [kernel.name for kernel in imported(proto).kernels] == ["w"]
     tensor = proto.graph.initializer.pop()
-    del proto.graph.input[1]
+    del proto.graph.input[0]
     proto.graph.node.insert(0, node("Constant", [], ["w"], value=tensor))
     teacher = imported(proto)
     np.testing.assert_array_equal(teacher.weights["w"], LINEAR)
