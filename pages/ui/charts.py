@@ -87,12 +87,12 @@ def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataF
 
 
 def _named_points(named: pd.DataFrame, x: alt.X, y: alt.Y, ink: str) -> list[alt.Chart]:
-    """Name the picks beside their points, the main one in bold; names step up from point to point so that they do not cover each other."""
+    """Name the picks beside their points, the main one in bold, as far above as the table says."""
     charts = []
-    for step, (_, row) in enumerate(named.sort_values("distance").iterrows()):
+    for _, row in named.iterrows():
         is_right = row["side"] == "right"
         text = alt.Chart(pd.DataFrame([row])).mark_text(
-            align="left" if is_right else "right", dx=8 if is_right else -8, dy=-14 - 16 * (step % 3), color=ink,
+            align="left" if is_right else "right", dx=8 if is_right else -8, dy=-row["lift"], color=ink,
             fontSize=12, fontWeight="bold" if row["main"] else "normal",
         )  # fmt: skip
         charts.append(text.encode(x, y, text="label:N"))

@@ -92,13 +92,15 @@ _SHORT = {
     "softmax-corr": "SoftmaxCorr",
     "avg-confidence": "most confident",
 }
+_CROWDED = 0.3  # share within which names above their points would run into each other
 _NEAR = 0.07  # share of the picture's width and height within which two names would cover each other
 
 
 def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...], axes: tuple[str, str]) -> pd.DataFrame:
     """The picks to name in a picture whose axes are two candidate columns; picks that lie close share one name tag.
 
-    Columns: distortion, loss, cost, label, main (the ringed one), side (which side of its point the name is written on).
+    Columns: distortion, loss, cost, label, main (the ringed one), side (which side of its point the name is written on), lift
+    (pixels above the point).
     """
     table = decision.candidates
     places = pd.DataFrame({axis: np.log(table[axis].clip(lower=1e-5)) if axis != "cost" else table[axis] for axis in axes})
@@ -111,8 +113,22 @@ def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...], axes: t
             gaps = (places.loc[list(tags)] - places.loc[index]).abs().max(axis=1)
             tags.setdefault(int(gaps.idxmin()) if gaps.min() < _NEAR else index, []).append(_SHORT[rule])
     rows = table.loc[list(tags), ["distortion", "loss", "cost"]]
-    side = ["right" if places.loc[index, axes[0]] < 0.6 else "left" for index in tags]
-    return rows.assign(label=[_tag(names) for names in tags.values()], main=[index == main for index in tags], side=side)
+    side = ["right" if places.loc[index, axes[0]] < 0.7 else "left" for index in tags]
+    return rows.assign(
+        label=[_tag(names) for names in tags.values()],
+        main=[index == main for index in tags],
+        side=side,
+        lift=_lifts(places.loc[list(tags)], main),
+    )
+
+
+def _lifts(places: pd.DataFrame, main: int) -> list[int]:
+    """How many pixels above its point each name stands: the main one below, the others above, higher where names would meet."""
+    lifts: dict[int, int] = {}
+    for index, place in places.iterrows():
+        near = [other for other in lifts if other != main and (places.loc[other] - place).abs().max() < _CROWDED]
+        lifts[int(index)] = -18 if index == main else 14 + 16 * len(near)  # type: ignore[call-overload]
+    return list(lifts.values())
 
 
 def _tag(names: list[str]) -> str:
