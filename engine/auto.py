@@ -22,7 +22,7 @@ CALIBRATED_RULES = {
     CALIBRATED: "Calibrated anchor",
     AUTO: "Recommended",
 }
-SHAPE_WEIGHT, SHAPE_LABELS = 1.0, 40.0  # nats per unit of SoftmaxCorr before any label; labels at which that is halved
+SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 100.0  # nats per unit of SoftmaxCorr before any label; labels at which that is halved
 NO_LABELS = LabeledSample(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
