@@ -29,7 +29,7 @@ LARGER = ("timm-resnet18", "timm-vit")
 CHAOTIC = ("timm-mobilenetv2", "keras-mobilenetv2")  # fifty untrained depthwise layers in a row magnify every rounding
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=3)
 def _teacher(name: str) -> Teacher:
     from tests.importers.cases import BUILDERS
 
