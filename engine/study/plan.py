@@ -14,11 +14,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from engine import __version__
+import engine
 from engine.study.config import StudyConfig
 from engine.study.result import Skipped
-
-_FORMAT = 1  # raise when the tables of a family change, so that old partial results are not taken up
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ def plan(files: Sequence[str | Path], folder: Path, config: StudyConfig, groupin
 
     The name of a family's rows carries a fingerprint of file, config and engine: rows that are there are the right ones.
     """
-    tasks, skipped, seen = [], [], set()
+    tasks, skipped, seen, code = [], [], set(), _code_hash()
     listed = None if grouping is None else set(grouping["family"])
     for family, path in zip(_family_names(files), map(Path, files), strict=True):
         if path.resolve() in seen:
@@ -53,7 +51,7 @@ def plan(files: Sequence[str | Path], folder: Path, config: StudyConfig, groupin
         else:
             seen.add(path.resolve())
             digest = _file_hash(path)
-            key = json.dumps([_FORMAT, __version__, digest, config.to_dict()], sort_keys=True)
+            key = json.dumps([code, digest, config.to_dict()], sort_keys=True)
             mark = hashlib.sha256(key.encode()).hexdigest()[:16]
             tasks.append(Task(family, path, digest, folder / "families" / f"{family}-{mark}.csv", config))
     return tasks, skipped
@@ -70,6 +68,14 @@ def _family_names(files: Sequence[str | Path]) -> list[str]:
         free = next(name for name in (base, *(f"{base}-{k}" for k in range(2, len(paths) + 2))) if name not in taken)
         names.setdefault(path, free)
     return [names[path] for path in paths]
+
+
+def _code_hash() -> str:
+    """Fingerprint the rules and the study themselves: rows that an older engine left behind are not taken up."""
+    digest = hashlib.sha256()
+    for path in sorted([*Path(engine.__file__).parent.glob("*.py"), *Path(__file__).parent.glob("*.py")]):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _file_hash(path: Path) -> str:
