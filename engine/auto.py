@@ -44,7 +44,7 @@ def calibrated_choice(
     penalty = shape_penalty(prepared, verdict, pool, given.n) if method == AUTO else np.zeros(len(verdict.scores))
     scores = np.where(admissible, verdict.scores + penalty, np.nan) if admissible is not None else verdict.scores + penalty
     pick, ties = pick_best(verdict.scores + penalty, "lower", admissible)
-    doubt = doubt_of(draw_losses(prepared, verdict) + penalty, pick, admissible=admissible)
+    doubt = doubt_of(draw_losses(prepared, verdict, penalty=penalty), pick, admissible=admissible)
     runner_up = runner_up_of(scores, pick)
     choice = Choice(
         method=method,

@@ -17,7 +17,7 @@ EPSILON = 0.05  # nats of cross-entropy that count as "as good as the best"
 N_DRAWS = 512
 # Hypotheses are a coarse grid and errors of a reference are shared by many rows: a posterior that took every label at full
 # weight was overconfident on development families. These two were set there so that stated probabilities hold.
-TEMPER = 0.5
+TEMPER = 0.25
 SPREAD = 1.5
 SURE = 0.9
 _SAME = 0.05  # share of draws in which a candidate must match the pick to count as indistinguishable from it
@@ -38,11 +38,18 @@ class Doubt:
     epsilon: float
 
 
-def draw_losses(pool: CalibratedPool, verdict: Calibrated, *, n_draws: int = N_DRAWS, seed: int = 0) -> Floats:
-    """Return draws of every candidate's target loss, (n_draws, M)."""
+def draw_losses(
+    pool: CalibratedPool, verdict: Calibrated, *, penalty: Floats | None = None, n_draws: int = N_DRAWS, seed: int = 0
+) -> Floats:
+    """Return draws of every candidate's target loss, (n_draws, M).
+
+    `penalty` (M,) is label-free evidence in nats that a rule adds; how much of it is true is drawn as well, from none to twice.
+    """
     rng = np.random.default_rng(seed)
     weights = verdict.hypothesis_weights**TEMPER
     draws = pool.expected[rng.choice(len(weights), n_draws, p=weights / weights.sum())]
+    if penalty is not None:
+        draws = draws + rng.uniform(0, 2, n_draws)[:, None] * penalty
     n = verdict.residuals.shape[1]
     if n == 0:
         return draws
