@@ -61,7 +61,10 @@ def train_resnet(source: Digits, seed: int = 0) -> Trained:
     def write(path: Path) -> None:
         batch = torch.export.Dim("batch", min=1, max=4096)
         example = torch.zeros(2, 1, DIGIT_PREPROCESSING.height, DIGIT_PREPROCESSING.width)
-        torch.export.save(torch.export.export(model, (example,), dynamic_shapes=({0: batch},)), path)
+        program = torch.export.export(model, (example,), dynamic_shapes=({0: batch},))
+        for node in program.graph.nodes:
+            node.meta.pop("stack_trace", None)  # paths of this machine
+        torch.export.save(program, path)
 
     return _trained(model, write)
 

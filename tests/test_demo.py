@@ -66,7 +66,7 @@ def test_demo_runs_live_in_under_a_minute() -> None:
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert time.monotonic() - started < 60
-    assert "72 candidates x 1000 images" in result.stdout
+    assert "72 candidates x 900 images" in result.stdout
     for word in ("ce-combo", "val-ce", "distortion", "(best of all)", "(float teacher)"):
         assert word in result.stdout
 

@@ -16,6 +16,7 @@ from engine.family import standard_family
 from engine.samples import FOLDER, POOL_SIZE, SAMPLES, TEST_SIZE, load_sample_predictions, load_sample_teacher, sample_names, sample_target
 from engine.sampling import draw_sample
 from engine.types import Predictions, UserError
+from sample_models.measure import truth_of
 
 TEACHERS = sample_names(with_teacher=True)
 
@@ -49,7 +50,7 @@ def test_target_is_scikit_learns_digits_split_without_overlap() -> None:
     source = original.data
     distances = (small**2).sum(1)[:, None] - 2 * small @ source.T + (source**2).sum(1)
     matches = distances.argmin(axis=1)
-    assert len(np.unique(matches)) >= 998  # no image twice, but for near-twins that smoothing confuses
+    assert len(np.unique(matches)) >= 898  # no image twice, but for near-twins that smoothing confuses
     assert np.array_equal(original.target[matches], labels)
     assert not {image.tobytes() for image in target.pool_images} & {image.tobytes() for image in target.test_images}
 
@@ -57,8 +58,8 @@ def test_target_is_scikit_learns_digits_split_without_overlap() -> None:
 def test_target_is_shuffled_and_the_same_every_time() -> None:
     first, second = sample_target(), sample_target()
     assert np.array_equal(first.pool_images, second.pool_images)
-    assert np.bincount(first.pool_labels[:200], minlength=10).min() >= 8  # both halves of the pool see all classes
-    assert np.bincount(first.pool_labels[200:], minlength=10).min() >= 8
+    assert np.bincount(first.pool_labels[:150], minlength=10).min() >= 5  # both halves of the pool see all classes
+    assert np.bincount(first.pool_labels[150:], minlength=10).min() >= 5
 
 
 @pytest.mark.parametrize("name", sample_names())
@@ -66,7 +67,7 @@ def test_predictions_hold_the_whole_family_with_labels_and_test_part(name: str) 
     predictions = load_sample_predictions(name)
     photo = SAMPLES[name].target == "photo"
     assert predictions.names == tuple(recipe.slug for recipe in standard_family())
-    assert predictions.candidates.shape == ((72, 300, 7) if photo else (72, 400, 10))
+    assert predictions.candidates.shape == ((72, 300, 7) if photo else (72, 300, 10))
     assert predictions.candidates_test is not None
     assert predictions.labels_test is not None
     assert predictions.candidates_test.shape[1] == (900 if photo else 600)
@@ -88,7 +89,7 @@ def test_predictions_show_a_real_choice(name: str) -> None:
     probs = np.maximum(predictions.candidates_test[:, np.arange(len(labels)), labels].astype(np.float64), 1e-8)
     losses = -np.log(probs).mean(axis=1)
     assert np.ptp(losses) > 1
-    assert losses.min() < 0.75 * np.log(predictions.n_classes)
+    assert losses.min() < 0.9 * np.log(predictions.n_classes)
 
 
 def test_digit_predictions_carry_the_targets_labels() -> None:
@@ -132,16 +133,18 @@ def test_every_font_draws_ten_different_digits() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TEACHERS)
 def test_teacher_opens_by_its_spec_and_predicts_what_ships(name: str) -> None:
-    from engine.predict.model import open_session, probabilities
+    from scipy.special import softmax
+
+    from engine.importers.runtime import open_session, run
     from engine.target import normalise, prepare
     from engine.teacher import load_teacher
 
     teacher, target, shipped = load_teacher(f"sample:{name}"), sample_target(), load_sample_predictions(name)
     grey = np.repeat(target.pool_images[..., None], 3, axis=-1)
     inputs = normalise(np.stack([prepare(image, teacher.preprocessing) for image in grey]), teacher.preprocessing)
-    session = open_session(teacher.graph, {})
-    probs = probabilities(session.run(None, {session.get_inputs()[0].name: inputs})[0], teacher.output)
-    assert np.abs(probs - shipped.teacher.astype(np.float32)).max() < 2e-3
+    outputs = run(open_session(teacher.graph), inputs)
+    probs = softmax(outputs, axis=1) if teacher.output == "logits" else outputs
+    assert np.abs(probs - shipped.teacher).max() < 1e-3
     metrics = json.loads((FOLDER / "metrics.json").read_text())[name]
     assert abs(np.mean(probs.argmax(axis=1) == target.pool_labels) - metrics["target_accuracy"]) < 0.05
 
@@ -154,10 +157,11 @@ def recomputed(tmp_path_factory: pytest.TempPathFactory) -> Predictions:
 
 
 @pytest.mark.slow
-def test_half_precision_changes_no_pick(recomputed: Predictions) -> None:
+def test_rounding_for_shipment_changes_no_pick(recomputed: Predictions) -> None:
     shipped = load_sample_predictions("digits-resnet")
-    assert shipped.candidates.dtype == np.float16
-    assert recomputed.candidates.dtype == np.float32
+    assert not np.array_equal(shipped.candidates, recomputed.candidates)
+    assert np.abs(shipped.candidates - recomputed.candidates).max() < 1e-4
+    assert np.abs(truth_of(shipped).losses - truth_of(recomputed).losses).max() < 5e-4
     pools = [statistics_of(predictions) for predictions in (shipped, recomputed)]
     for method in METHODS:
         for n in (10, 25, 100, 300):
