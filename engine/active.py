@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.calibrated import ERROR_RATES, Calibrated, CalibratedPool, calibrate, contested
-from engine.doubt import TEMPER, doubt_of, draw_losses
+from engine.doubt import doubt_of, draw_losses
 from engine.types import Bools, Floats, Ints, LabeledSample
 
 MAX_CONTENDERS = 8
 EXPLORE = 0.3  # share of the draw that ignores the contest, so that no part of the pool goes unseen
+_CAUTION = 0.5
 HORIZONS = (5, 10, 20, 40, 80, 160)
 _CONTINUATIONS, _ROWS_AT_ONCE = 3, 2048
 
@@ -48,8 +49,8 @@ def label_next(pool: CalibratedPool, verdict: Calibrated, best: Floats, labeled:
 
 def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats) -> Floats:
     """Return how contested every row is between the contenders, (N,)."""
-    # As in the doubt, hypotheses keep some of the weight that few labels take from them.
-    weights = verdict.hypothesis_weights**TEMPER
+    # Hypotheses keep some of the weight that few labels take from them: a coarse grid is too sure too soon.
+    weights = verdict.hypothesis_weights**_CAUTION
     kept = np.flatnonzero(weights > 1e-3 * weights.max())
     weights = weights[kept] / weights[kept].sum()
     n_images, n = pool.candidates.shape[1], verdict.residuals.shape[1]
