@@ -113,7 +113,7 @@ def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...], axes: t
             gaps = (places.loc[list(tags)] - places.loc[index]).abs().max(axis=1)
             tags.setdefault(int(gaps.idxmin()) if gaps.min() < _NEAR else index, []).append(_SHORT[rule])
     rows = table.loc[list(tags), ["distortion", "loss", "cost"]]
-    side = ["right" if places.loc[index, axes[0]] < 0.7 else "left" for index in tags]
+    side = ["right" if places.loc[index, axes[0]] < 0.55 else "left" for index in tags]
     return rows.assign(
         label=[_tag(names) for names in tags.values()],
         main=[index == main for index in tags],
