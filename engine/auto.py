@@ -61,7 +61,7 @@ def calibrated_choice(
         details={
             **posterior_summary(prepared, verdict),
             **doubt_record(doubt, pick, predictions.cost),
-            "reasons": reasons(prepared, verdict, doubt, pick, given.n),
+            "reasons": reasons(prepared, verdict, doubt, pick, given.n, shape=float(penalty.max())),
         },
     )
     return replace(choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=given.labels if given.n else None))
@@ -77,8 +77,11 @@ def shape_penalty(prepared: CalibratedPool, verdict: Calibrated, pool: PoolStati
     return np.asarray(SHAPE_WEIGHT * evenness * SHAPE_LABELS / (n + SHAPE_LABELS) * (shape.max() - shape))
 
 
-def reasons(pool: CalibratedPool, verdict: Calibrated, doubt: Doubt, pick: int, n: int) -> list[str]:
-    """Say in three sentences why this candidate: what the reference looks like, what the labels did, how sure it is."""
+def reasons(pool: CalibratedPool, verdict: Calibrated, doubt: Doubt, pick: int, n: int, *, shape: float = 0.0) -> list[str]:
+    """Say in three sentences why this candidate: what the reference looks like, what the labels did, how sure it is.
+
+    `shape` is the largest penalty that output shape (SoftmaxCorr) added.
+    """
     summary = posterior_summary(pool, verdict)
     temperature, rate = summary["temperature"], summary["error_rate"]
     tone = "overconfident" if temperature > 1.1 else "underconfident" if temperature < 0.9 else "about as confident as it should be"
@@ -89,6 +92,8 @@ def reasons(pool: CalibratedPool, verdict: Calibrated, doubt: Doubt, pick: int, 
     else:
         share = f"{100 * rate:.0f} % of the labels seem wrong" if rate >= 0.03 else "the labels look clean"
         second = f"The labels correct that expectation with weight {verdict.kappa:.2g}; {share}."
+    if shape > 0:
+        second = f"{second[:-1]}, and outputs that tell classes apart less well cost a candidate up to {shape:.2g} (SoftmaxCorr, fading with labels)."
     third = (
         f"The pick is within {doubt.epsilon:g} of the best with {100 * doubt.close[pick]:.0f} % probability, and {len(doubt.same) - 1} other "
         f"candidate{'s' if len(doubt.same) != 2 else ''} cannot be told apart from it."
