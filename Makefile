@@ -12,13 +12,13 @@ run: $(VENV)/.installed
 
 test: check
 	$(BIN)/python tests/browser/install.py
-	$(BIN)/python -m pytest -m "slow or browser" -n 2
+	$(BIN)/python -m pytest -m "slow or browser" -n 2 --dist worksteal
 
 check: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow and not browser" -n 2
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m tests.benchmarks

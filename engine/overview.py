@@ -231,9 +231,9 @@ def iso_score_line(candidates: pd.DataFrame, index: int, coefficient: float, *, 
 
     Columns distortion, loss; everything below and left of the curve would score better than the candidate.
     """
-    at = candidates.loc[index]
+    own_distance, own_loss = candidates["distortion"].to_numpy()[index], candidates["loss"].to_numpy()[index]
     low, high = float(candidates["loss"].min()), float(candidates["loss"].max())
     losses = np.geomspace(max(low, FLOOR), max(high, FLOOR), points)
-    distances = float(at["distortion"]) + coefficient * (float(at["loss"]) - losses)
+    distances = own_distance + coefficient * (own_loss - losses)
     inside = (distances > 0) & (distances <= float(candidates["distortion"].max()))
     return pd.DataFrame({"distortion": distances[inside], "loss": losses[inside]})
