@@ -1,4 +1,4 @@
-"""Prints the measured tables of README.md from the shipped predictions: `python -m sample_models.measure [NAME ...]`.
+"""Prints the measured tables of README.md from the shipped predictions: `python -m sample_models.measure [NAME ...] [--update]`.
 
 Knows the protocol's budgets and the layout of the tables. The formulas are the engine's.
 """
@@ -15,11 +15,12 @@ from engine.auto import CALIBRATED_RULES
 from engine.choose import METHODS, choose, statistics_of
 from engine.diagnostics import COLLAPSE_FACTOR, collapse_rates
 from engine.pool import FLOOR, PoolStatistics
-from engine.samples import load_sample_predictions, sample_names
+from engine.samples import FOLDER, load_sample_predictions, sample_names
 from engine.sampling import draw_sample
 from engine.selectors import SUPERVISED
 from engine.types import Floats, Ints, Predictions
 
+MARKER = "<!-- measured: everything below is written by `python -m sample_models.measure --update` -->"
 BUDGETS = (10, 25, 50, 100, 300)
 USE_LABELS = (*CALIBRATED_RULES, *SUPERVISED)
 REPETITIONS = 25  # the protocol's number for clean labels; a budget equal to the pool has one subset only
@@ -112,17 +113,29 @@ def regret_lines(name: str) -> Iterator[str]:
         yield f"| `{method}`{'' if method in USE_LABELS else ' (no labels)'} | " + " | ".join(cells) + " |"
 
 
-def main() -> None:
-    """Print all tables of the named families, or of all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=(*sample_names(), []), metavar="NAME", help="sample families; all by default")
-    names = tuple(parser.parse_args().names) or sample_names()
-    for line in (*facts_lines(names), "", *collapse_lines(names)):
-        print(line)
+def all_lines(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield every table, with a heading for each kind."""
+    yield from ("### Families", "", *facts_lines(names), "", "### Share of collapsed candidates, by bits and granularity", "")
+    yield from collapse_lines(names)
+    yield from ("", "### Mean regret by rule and number of labels (lower is better)")
     for name in names:
-        print()
-        for line in regret_lines(name):
+        yield ""
+        yield from regret_lines(name)
+
+
+def main() -> None:
+    """Print all tables of the named families, or write those of all families into README.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"families, all by default: {', '.join(sample_names())}")
+    parser.add_argument("--update", action="store_true", help="replace the tables in README.md by those of all families")
+    options = parser.parse_args()
+    if not options.update:
+        for line in all_lines(tuple(options.names) or sample_names()):
             print(line, flush=True)
+        return
+    readme = FOLDER / "README.md"
+    before, _ = readme.read_text().split(MARKER)
+    readme.write_text("\n".join([before + MARKER, "", *all_lines(sample_names()), ""]))
 
 
 if __name__ == "__main__":
