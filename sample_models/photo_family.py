@@ -22,7 +22,7 @@ from engine.family import standard_family
 from engine.importers.graph import save
 from engine.importers.onnx import import_graph
 from engine.importers.torch import import_module
-from engine.predict import ProgressReport, default_store, predict
+from engine.predict import PoolOptions, ProgressReport, default_store, predict
 from engine.samples import FOLDER
 from engine.target import ImageSet, labels_from_folders, open_images, prepare
 from engine.types import Ints, Preprocessing, Teacher, UserError
@@ -55,8 +55,8 @@ class Rows:
 
 
 def subset(images: ImageSet, rows: NDArray[np.int64]) -> ImageSet:
-    """Return only these rows of an image set, in their order (which `predict` keeps, as for an array)."""
-    return ImageSet(Rows(images, rows), "array")
+    """Return only these rows of an image set, in their order."""
+    return ImageSet(Rows(images, rows), images.kind)
 
 
 def train_teacher(source: Path, side: int, seed: int) -> Teacher:
@@ -101,6 +101,7 @@ def write_family(teacher: Teacher, name: str, target: Path, options: argparse.Na
         test=(subset(images, test), labels[test]),
         store=options.store,
         on_progress=_Printer(name),
+        options=PoolOptions(shuffle=False),  # the rows are in random order already
     )
     path = options.out / f"{name}.npz"
     ship(predictions, path, files=True)
