@@ -61,8 +61,14 @@ def ship(predictions: Predictions, path: Path, *, files: bool = False) -> None:
 
 
 def _rounded(probs: Floats, bits: int) -> Floats:
+    """Keep `bits` significant bits. The predicted class stays the same: where rounding made a tie, it is raised by one step."""
     mantissa, exponent = np.frexp(np.asarray(probs, dtype=np.float64))
-    return np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent).astype(np.float32)
+    rounded = np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
+    top = probs.argmax(axis=-1)
+    tied = np.nonzero(rounded.argmax(axis=-1) != top)
+    winner = (*tied, top[tied])
+    rounded[winner] += np.ldexp(1.0, exponent[winner] - bits)
+    return rounded.astype(np.float32)
 
 
 def main() -> None:

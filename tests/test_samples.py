@@ -185,11 +185,21 @@ def recomputed(tmp_path_factory: pytest.TempPathFactory) -> Predictions:
     return predict_digits(load_sample_teacher("digits-resnet"), sample_target(), tmp_path_factory.mktemp("store"))
 
 
+def test_rounding_keeps_the_predicted_class_where_it_makes_a_tie() -> None:
+    from sample_models.families import _rounded
+
+    probs = np.array([[[0.300001, 0.300002, 0.399997], [0.4999999, 0.5, 1e-7]]])
+    rounded = _rounded(probs, 9)
+    assert rounded.argmax(axis=-1).tolist() == [[2, 1]]
+    assert np.abs(rounded / probs - 1).max() < 2**-7
+
+
 @pytest.mark.slow
 def test_rounding_for_shipment_changes_no_pick(recomputed: Predictions) -> None:
     shipped = load_sample_predictions("digits-resnet")
     assert not np.array_equal(shipped.candidates, recomputed.candidates)
     assert np.abs(shipped.candidates - recomputed.candidates).max() < 1e-4
+    assert np.array_equal(truth_of(shipped).accuracies, truth_of(recomputed).accuracies)
     np.testing.assert_allclose(truth_of(shipped).losses, truth_of(recomputed).losses, rtol=5e-4)
     pools = [statistics_of(predictions) for predictions in (shipped, recomputed)]
     for method in METHODS:
