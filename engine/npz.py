@@ -5,8 +5,6 @@ Knows the archive format. Knows nothing of what the arrays mean.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,6 +15,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from engine.types import UserError
+from engine.whole_file import whole_file
 
 MAX_UNPACKED_BYTES = 16 << 30  # a file that claims more is refused before anything is unpacked
 
@@ -46,17 +45,8 @@ def read_npz(path: Path, *, wanted: Collection[str], max_bytes: int = MAX_UNPACK
 
 def write_npz(path: str | Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False) -> None:
     """Write arrays so that a reader sees the old file or the whole new one; the same arrays give the same bytes."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _write_members(file, arrays, zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED)
-        os.chmod(temporary, 0o644)  # mkstemp makes a private file; a result is meant to be shared
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        _write_members(file, arrays, zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED)
 
 
 def _write_members(file: IO[bytes], arrays: Mapping[str, NDArray[Any]], compression: int) -> None:

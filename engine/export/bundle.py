@@ -6,9 +6,7 @@ Knows archives and folders. What the files must contain is the business of `veri
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ from typing import IO
 
 from engine.export.certificate import Certificate
 from engine.types import UserError
+from engine.whole_file import whole_file
 
 CERTIFICATE = "certificate.json"
 MAX_FILES = 50
@@ -61,18 +60,11 @@ def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:
         missing = [name for name in names if name not in bundle.sizes]
         if missing:
             raise UserError(f"{folder} lacks {missing[0]}, which its certificate lists. Export the model again.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            for name in names:
-                entry = zipfile.ZipInfo(name, _EPOCH)
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, (folder / name).read_bytes(), zipfile.ZIP_DEFLATED, 6)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(target) as file, zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, (folder / name).read_bytes(), zipfile.ZIP_DEFLATED, 6)
     return target
 
 

@@ -6,8 +6,6 @@ Knows the metadata keys. Knows nothing of the frameworks the model came from.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from engine.importers.agreement import Reference, examine
 from engine.importers.kernels import find_kernels
 from engine.importers.normal_form import EFFECTIVE, input_shape, normalize, weight_bytes
 from engine.types import Kernel, Preprocessing, Teacher, UserError
+from engine.whole_file import whole_file
 
 PREFIX = "anchorpoint."
 
@@ -87,15 +86,8 @@ def save(teacher: Teacher, path: str | Path) -> None:
         "notes": json.dumps(teacher.notes),
     }
     onnx.helper.set_model_props(model, {**model_facts(model, ""), **{PREFIX + key: value for key, value in facts.items()}})
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(model.SerializeToString(deterministic=True))
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        file.write(model.SerializeToString(deterministic=True))
 
 
 def plain_preprocessing(channels: int, height: int, width: int, layout: Literal["NCHW", "NHWC"] = "NCHW") -> Preprocessing:

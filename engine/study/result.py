@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.types import UserError
+from engine.whole_file import whole_file
 
 _TEXT = ("family", "rule", "name", "granularity")
 _WHOLE = ("n", "repetition", "pick", "candidate", "n_classes")
@@ -101,13 +101,5 @@ def _typed(name: str, texts: list[str]) -> NDArray[Any]:
 
 def write_text(content: str | bytes, path: Path) -> None:
     """Write a file so that a reader sees the old one or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
-        os.chmod(temporary, 0o644)  # mkstemp makes a private file; a result is meant to be shared
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)

@@ -8,12 +8,13 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from engine.whole_file import whole_file
 
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 RECORD = "session.json"
@@ -31,15 +32,8 @@ def is_id(text: str) -> bool:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file in one step: a reader sees the old bytes or all of the new ones."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path, private=True) as file:
+        file.write(data)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
