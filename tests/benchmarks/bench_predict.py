@@ -126,9 +126,12 @@ class Contest:
                 list(threads.map(one, narrow, shares))
 
         wide.run(None, {name: some[:32]})  # warm
-        times = {(layout.__name__, batch): _seconds(layout, batch) for layout in (together, apart) for batch in (1, 4, 8, 32)}
-        self.layout = min(times, key=lambda key: times[key])
-        return times[self.layout] / len(some)
+        times = {(layout, batch): _seconds(layout, batch) for layout in (together, apart) for batch in (1, 4, 8, 32)}
+        layout, batch = min(times, key=lambda key: times[key])
+        self.layout = f"{layout.__name__}, batch {batch}"
+        # The best of eight short runs is partly luck: the winner runs again, for as long as the others do.
+        n_passes = max(1, (self.part.n_candidates + 1) * self.part.n_images // len(some))
+        return sum(_seconds(layout, batch) for _ in range(n_passes)) / (n_passes * len(some))
 
     def best(self, contenders: Sequence[Callable[[], float]]) -> list[float]:
         """Best seconds per model and image of each contender, taken in turns so that a busy moment hits all of them."""
@@ -145,7 +148,7 @@ class Contest:
         rates = [1 / value for value in seconds]
         stated = peak_memory_estimate(self.teacher, self.part.n_images, self.part.n_candidates, available_cores())
         line = (
-            f"| {title} | {rates[0]:.0f} | {rates[1]:.0f} | {loop / ours:.2f}x | {bar}x | {rates[2]:.0f} ({self.layout[0]}, batch {self.layout[1]}) "
+            f"| {title} | {rates[0]:.0f} | {rates[1]:.0f} | {loop / ours:.2f}x | {bar}x | {rates[2]:.0f} ({self.layout}) "
             f"| {ours / limit:.2f}x | {LIMIT_BAR}x | {stated / 1e6:.0f} MB | {sum(self.peaks.values()) / 1e6:.0f} MB |"
         )
         logging.getLogger(__name__).warning("%s", line)  # a long benchmark shows each row when it is known
