@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -60,12 +60,14 @@ def test_readme_holds_the_regret_table_the_command_prints() -> None:
 
 @pytest.mark.slow
 def test_demo_runs_live_in_under_a_minute() -> None:
-    started = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = subprocess.run(
         [sys.executable, "-m", "sample_models.demo"],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert time.monotonic() - started < 60
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # A minute of work: processor time, because other tests share the cores with this one.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 60
     assert "72 candidates x 900 images" in result.stdout
     for word in ("ce-combo", "val-ce", "distortion", "(best of all)", "(float teacher)"):
         assert word in result.stdout
