@@ -187,11 +187,12 @@ class Judge:
         result = np.empty((part.n_images, teacher.n_classes), np.float32)
         race = self._race(name, part)
         step = batch_size(teacher.preprocessing)
+        buffer = np.empty((step, *pixels.shape[1:]), np.float32)
         for start in range(0, part.n_images, step):
             if stop():
                 return None
             rows = slice(start, start + step)
-            outputs = session.outputs(normalise(pixels[rows], teacher.preprocessing))
+            outputs = session.outputs(normalise(pixels[rows], teacher.preprocessing, buffer))
             self._check(outputs, len(pixels[rows]), name)
             if not np.isfinite(outputs).all():
                 raise UnusableModelError(
