@@ -26,7 +26,7 @@ from engine.types import Floats, Kernel, Preprocessing, Teacher, UserError
 
 TEACHER = "teacher"  # the teacher's name in the store, beside candidate slugs
 
-_BATCH_PIXELS = 4 * 224 * 224
+_BATCH_PIXELS = 2 * 224 * 224
 
 
 class UnusableModelError(Exception):
@@ -74,7 +74,7 @@ class Job:
 
 
 def batch_size(preprocessing: Preprocessing) -> int:
-    """Return how many images run at once: a power of two, 4 at 224 x 224: larger batches leave the processor's cache and run slower."""
+    """Return how many images run at once: a power of two, 2 at 224 x 224: larger batches leave the processor's cache and run slower."""
     wanted = _BATCH_PIXELS / (preprocessing.height * preprocessing.width)
     return 1 << min(8, max(0, round(math.log2(wanted))))
 
