@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.calibrated import ERROR_RATES, Calibrated, CalibratedPool, calibrate, contested
-from engine.doubt import doubt_of, draw_losses
+from engine.calibrated import Calibrated, calibrate
+from engine.doubt import recommendation
+from engine.hypotheses import CalibratedPool, contested
 from engine.types import Bools, Floats, Ints, LabeledSample
 
 MAX_CONTENDERS = 8
 EXPLORE = 0.3  # share of the draw that ignores the contest, so that no part of the pool goes unseen
-_CAUTION = 0.5
 HORIZONS = (5, 10, 20, 40, 80, 160)
 _CONTINUATIONS, _ROWS_AT_ONCE = 3, 2048
 
@@ -49,16 +49,13 @@ def label_next(pool: CalibratedPool, verdict: Calibrated, best: Floats, labeled:
 
 def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats) -> Floats:
     """Return how contested every row is between the contenders, (N,)."""
-    # Hypotheses keep some of the weight that few labels take from them: a coarse grid is too sure too soon.
-    weights = verdict.hypothesis_weights**_CAUTION
+    weights = verdict.hypothesis_weights
     kept = np.flatnonzero(weights > 1e-3 * weights.max())
-    weights = weights[kept] / weights[kept].sum()
-    n_images, n = pool.candidates.shape[1], verdict.residuals.shape[1]
     parts = []
-    for start in range(0, n_images, _ROWS_AT_ONCE):
-        rows = slice(start, min(start + _ROWS_AT_ONCE, n_images))
-        references, losses = pool.references(rows)[kept], pool.losses(rows)[contenders]
-        parts.append(contested(references, weights, pool.expected[np.ix_(kept, contenders)], losses, chances, n))
+    for start in range(0, pool.candidates.shape[1], _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        belief = np.einsum("h,hnk->nk", weights[kept] / weights[kept].sum(), pool.references(rows, verdict.bias, kept))
+        parts.append(contested(belief, pool.losses(rows)[contenders], chances))
     return np.concatenate(parts)
 
 
@@ -70,7 +67,8 @@ def labels_to_halve(
     Continuations are imagined: a hypothesis and an error rate are drawn from the posterior, they label further rows, and the rule
     is run again on old and imagined labels together.
     """
-    now = _regret(pool, verdict, admissible)
+    pick, doubt = recommendation(verdict, admissible=admissible)
+    now = doubt.regret[pick]
     if now <= 0:
         return 0
     rng = np.random.default_rng(seed)
@@ -82,23 +80,18 @@ def labels_to_halve(
         later = []
         for labels in imagined:
             extended = LabeledSample(np.concatenate([sample.rows, free[:more]]), np.concatenate([sample.labels, labels[:more]]))
-            later.append(_regret(pool, calibrate(pool, extended), admissible))
+            pick, doubt = recommendation(calibrate(pool, extended), admissible=admissible)
+            later.append(doubt.regret[pick])
         if np.mean(later) <= now / 2:
             return more
     return None
-
-
-def _regret(pool: CalibratedPool, verdict: Calibrated, admissible: Bools | None) -> float:
-    scores = verdict.scores if admissible is None else np.where(admissible, verdict.scores, np.inf)
-    pick = int(np.argmin(scores))
-    return float(doubt_of(draw_losses(pool, verdict), pick, admissible=admissible).regret[pick])
 
 
 def _imagine(pool: CalibratedPool, verdict: Calibrated, rows: Ints, rng: np.random.Generator) -> Ints:
     """Draw labels (n,) for rows from one hypothesis and error rate of the posterior."""
     drawn = rng.choice(verdict.weights.size, p=verdict.weights.ravel())
     rate_index, hypothesis = np.unravel_index(drawn, verdict.weights.shape)
-    probs = pool.references(rows)[hypothesis]
+    probs = pool.references(rows, verdict.bias, np.array([hypothesis]))[0]
     labels = (rng.random(len(rows))[:, None] > np.cumsum(probs, axis=1)).sum(axis=1).clip(0, pool.n_classes - 1)
-    flip = rng.random(len(rows)) < ERROR_RATES[rate_index]
+    flip = rng.random(len(rows)) < verdict.rates[rate_index]
     return np.asarray(np.where(flip, (labels + rng.integers(1, pool.n_classes, len(rows))) % pool.n_classes, labels))

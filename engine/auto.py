@@ -10,19 +10,19 @@ from dataclasses import replace
 import numpy as np
 
 from engine.advice import warnings_for
-from engine.calibrated import Calibrated, CalibratedPool, calibrate, calibrated_pool, posterior_summary
+from engine.calibrated import Calibrated, calibrate, posterior_summary
 from engine.doubt import Doubt, doubt_of, doubt_record, draw_losses
-from engine.estimators import pick_best, softmax_corr
+from engine.estimators import pick_best
+from engine.hypotheses import CalibratedPool, calibrated_pool
 from engine.pool import FLOOR, PoolStatistics
 from engine.selectors import runner_up_of
-from engine.types import Bools, Choice, Floats, LabeledSample, Predictions
+from engine.types import Bools, Choice, LabeledSample, Predictions
 
 CALIBRATED, AUTO = "calibrated", "auto"
 CALIBRATED_RULES = {
     CALIBRATED: "Calibrated anchor",
     AUTO: "Recommended",
 }
-SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 100.0  # nats per unit of SoftmaxCorr before any label; labels at which that is halved
 NO_LABELS = LabeledSample(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
@@ -41,10 +41,10 @@ def calibrated_choice(
     given = sample or NO_LABELS
     prepared = prepare(predictions, pool, floor=floor)
     verdict = calibrate(prepared, given)
-    penalty = shape_penalty(prepared, verdict, pool, given.n) if method == AUTO else np.zeros(len(verdict.scores))
+    penalty = verdict.penalty if method == AUTO else np.zeros(len(verdict.scores))
     scores = np.where(admissible, verdict.scores + penalty, np.nan) if admissible is not None else verdict.scores + penalty
     pick, ties = pick_best(verdict.scores + penalty, "lower", admissible)
-    doubt = doubt_of(draw_losses(prepared, verdict, penalty=penalty), pick, admissible=admissible)
+    doubt = doubt_of(draw_losses(verdict, penalty=penalty), pick, admissible=admissible)
     runner_up = runner_up_of(scores, pick)
     choice = Choice(
         method=method,
@@ -65,16 +65,6 @@ def calibrated_choice(
         },
     )
     return replace(choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=given.labels if given.n else None))
-
-
-def shape_penalty(prepared: CalibratedPool, verdict: Calibrated, pool: PoolStatistics, n: int) -> Floats:
-    """Return what `auto` adds to a candidate's score (M,) for outputs that look less like distinct classes: its lag in SoftmaxCorr.
-
-    SoftmaxCorr takes classes for equally frequent, so it counts as far as the posterior believes that, and it fades with labels.
-    """
-    evenness = float(verdict.hypothesis_weights @ prepared.evenness)
-    shape = softmax_corr(pool)
-    return np.asarray(SHAPE_WEIGHT * evenness * SHAPE_LABELS / (n + SHAPE_LABELS) * (shape.max() - shape))
 
 
 def reasons(pool: CalibratedPool, verdict: Calibrated, doubt: Doubt, pick: int, n: int, *, shape: float = 0.0) -> list[str]:

@@ -1,171 +1,53 @@
 """The calibrated rule: expected loss under a recalibrated reference, weighed and corrected by a few noisy labels.
 
-Sees arrays only. A hypothesis is a reference (teacher, or teacher and healthy candidates), its temperature T and how far its
-class shares are evened out; labels may be wrong at a symmetric rate η. Labels weigh the hypotheses, no single one is picked.
+Sees arrays only. Labels may be wrong at a symmetric rate η. They weigh the hypotheses (see hypotheses.py), no single one is picked;
+they teach the class shares where a hypothesis leaves those open; and they correct the expected loss by what they saw themselves.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from engine.pool import FLOOR, PoolStatistics
+from engine.hypotheses import KAPPA_LABELS, SMALLEST, TEMPERATURES, CalibratedPool, soften
 from engine.types import Floats, Ints, LabeledSample
 
-TEMPERATURES = np.exp(np.linspace(np.log(0.35), np.log(8.0), 13))
-LOG_T_MEAN, LOG_T_SD = 0.1, 0.7  # the best T of 45 development families lay between 0.7 and 2.6, but for the few worst teachers
 ERROR_RATES = np.array([0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5])
-ERROR_PRIOR = np.full(
-    len(ERROR_RATES), 1 / len(ERROR_RATES)
-)  # the grid is denser near 0; a prior that trusted labels more lost under noise
-EVENNESS = (0.0, 0.5, 1.0)  # 0 keeps the reference's class shares, 1 makes them equal
-HEALTH = 0.15  # nats of distortion at which a candidate counts 1/e in the mixed reference
-KAPPA_LABELS = 40.0  # labels at which the supervised correction gets half its weight
+LOG_ERROR_PRIOR = -np.log(len(ERROR_RATES))  # the grid is denser near 0; a prior that trusted labels more lost under noise
+MOST_NOISE = 0.8  # of the rate at which labels say nothing, (K-1)/K; beyond it the correction would divide by almost nothing
+SHARE_SD = 1.0  # prior sd of a learned class share's log odds
+SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 100.0  # nats per unit of SoftmaxCorr before any label; clean labels at which that is halved
 LABELS_A_STRATUM, MAX_STRATA = 10, 5  # post-stratification of the labeled sample, see `_sample_weights`
-_BALANCE_ROWS, _BALANCE_STEPS, _STEP = 2000, 15, 0.8
-_SMALLEST = 1e-6  # no reference excludes a label altogether
-_BLOCK = 1 << 22  # reference entries held at a time
-
-
-@dataclass(frozen=True, eq=False)
-class CalibratedPool:
-    """What the rule needs of a family, computed once: H hypotheses, M candidates, N images, K classes.
-
-    log_refs (C, N, K) are the references' log probabilities; a hypothesis sharpens reference `ref` by `temperature` and adds
-    `bias` (H, K). expected (H, M) is the mean pool loss of each candidate if the hypothesis held. log_prior (H,).
-    contest (N,) says how far one label on that image would move healthy candidates apart.
-    """
-
-    candidates: Floats
-    log_refs: Floats
-    ref: Ints
-    temperature: Floats
-    evenness: Floats
-    bias: Floats
-    log_prior: Floats
-    expected: Floats
-    contest: Floats
-    floor: float
-
-    @property
-    def n_classes(self) -> int:
-        return int(self.candidates.shape[2])
-
-    def references(self, rows: Ints | slice) -> Floats:
-        """Return every hypothesis' class probabilities on some rows, (H, n, K)."""
-        return _soften(self.log_refs[:, rows][self.ref], self.temperature, self.bias)
-
-    def losses(self, rows: Ints | slice) -> Floats:
-        """Return -log q of every class on some rows, (M, n, K)."""
-        return np.asarray(-np.log(np.maximum(np.asarray(self.candidates[:, rows], dtype=np.float64), self.floor)))
-
-
-def calibrated_pool(teacher: Floats, pool: PoolStatistics, *, floor: float = FLOOR) -> CalibratedPool:
-    """Prepare the rule for teacher (N, K) and the pool's candidates (M, N, K)."""
-    log_refs = _references(np.asarray(teacher, dtype=np.float64), pool, floor)
-    grid = [(c, t, even) for c in range(len(log_refs)) for even in EVENNESS for t in TEMPERATURES]
-    ref = np.array([c for c, _, _ in grid])
-    temperature, evenness = np.array([t for _, t, _ in grid]), np.array([even for _, _, even in grid])
-    step = max(1, log_refs.shape[1] // _BALANCE_ROWS)
-    bias = _balance(log_refs[:, ::step][ref], temperature, evenness)
-    log_prior = -0.5 * ((np.log(temperature) - LOG_T_MEAN) / LOG_T_SD) ** 2
-    log_prior -= np.log(np.exp(log_prior).sum())
-    prepared = CalibratedPool(pool.candidates, log_refs, ref, temperature, evenness, bias, log_prior, np.empty(0), np.empty(0), floor)
-    expected, contest = _expected_losses(prepared, np.exp(-pool.distortion / HEALTH))
-    return replace(prepared, expected=expected, contest=contest)
-
-
-def _references(teacher: Floats, pool: PoolStatistics, floor: float) -> Floats:
-    """Return log probabilities (2, N, K): the teacher, and its mixture with candidates weighed by exp(-distortion)."""
-    weights = np.exp(-pool.distortion / HEALTH)
-    mixed = teacher.copy()
-    for weight, probs in zip(weights, pool.candidates, strict=True):
-        if weight > 1e-4:
-            mixed += weight * probs
-    return np.asarray(np.log(np.maximum(np.stack([teacher, mixed / (1 + weights.sum())]), floor)))
-
-
-def _soften(log_refs: Floats, temperature: Floats, bias: Floats) -> Floats:
-    logits = log_refs / temperature[:, None, None] + bias[:, None]
-    logits -= logits.max(axis=2, keepdims=True)
-    np.exp(logits, out=logits)
-    logits /= logits.sum(axis=2, keepdims=True)
-    return logits
-
-
-def _balance(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats:
-    """Return the class biases (H, K) that move each hypothesis' class shares towards equal ones, as far as `evenness` says."""
-    probs = _soften(log_refs, temperature, np.zeros((len(log_refs), log_refs.shape[2])))
-    bias = np.zeros((len(probs), probs.shape[2]))
-    moving = np.flatnonzero(evenness)
-    probs = probs[moving]
-    target = np.maximum(probs.mean(axis=1), _SMALLEST) ** (1 - evenness[moving, None])
-    target /= target.sum(axis=1, keepdims=True)
-    factors = np.ones_like(target)
-    for _ in range(_BALANCE_STEPS):
-        # class share = factor_k · mean of p_ik / Σ_c factor_c p_ic
-        norm = np.einsum("hik,hk->hi", probs, factors)
-        share = factors * np.einsum("hik,hi->hk", probs, 1 / norm) / probs.shape[1]
-        factors *= (target / np.maximum(share, _SMALLEST)) ** _STEP
-        factors /= factors.sum(axis=1, keepdims=True)
-    bias[moving] = np.log(factors)
-    return bias
-
-
-def _expected_losses(pool: CalibratedPool, health: Floats) -> tuple[Floats, Floats]:
-    """Return expected (H, M) and contest (N,), over blocks of rows."""
-    n_images, n_classes = pool.candidates.shape[1:]
-    step = max(1, _BLOCK // (len(pool.ref) * n_classes))
-    total, contest, prior = np.zeros((len(pool.ref), len(pool.candidates))), np.empty(n_images), np.exp(pool.log_prior)
-    for start in range(0, n_images, step):
-        rows = slice(start, min(start + step, n_images))
-        references, losses = pool.references(rows), pool.losses(rows)
-        total += references.reshape(len(references), -1) @ losses.reshape(len(losses), -1).T
-    expected = total / n_images
-    for start in range(0, n_images, step):
-        rows = slice(start, min(start + step, n_images))
-        contest[rows] = contested(pool.references(rows), prior, expected, pool.losses(rows), health)
-    return expected, contest
-
-
-def contested(references: Floats, weights: Floats, expected: Floats, losses: Floats, chances: Floats, n: int = 0) -> Floats:
-    """Return how far the next label is expected to move the candidates' scores apart, (n_rows,), after n labels.
-
-    references (H, n_rows, K) with weights (H,) and expected (H, M); losses (M, n_rows, K); chances (M,) say which candidates matter.
-    A label moves scores in two ways: it reweighs the hypotheses, which changes the anchor, and it enters the correction.
-    """
-    share, belief = chances / chances.sum(), np.einsum("h,hnk->nk", weights, references)
-    gaps = expected - (expected @ share)[:, None]
-    gaps = (gaps - weights @ gaps) * weights[:, None]
-    # E_y of the squared change of a posterior mean is Σ_y Cov_h(r_h(y), gap_h)² / r(y)
-    shift = np.tensordot(gaps, references, axes=(0, 0))
-    learned = np.einsum("m,mnk,nk->n", share, shift**2, 1 / np.maximum(belief, _SMALLEST))
-    contrast = losses - np.einsum("m,mnk->nk", share, losses)
-    contrast -= np.einsum("mnk,nk->mn", contrast, belief)[:, :, None]
-    direct = np.einsum("m,mnk,nk->n", share, contrast**2, belief) / (n + 1 + KAPPA_LABELS) ** 2
-    return np.asarray(np.sqrt(learned + direct))
-
-
-# --- inference ------------------------------------------------------------------------------
+_SHARE_STEPS, _DAMPING = 6, 0.7
+_NEGLIGIBLE = 1e-3  # of the largest weight: hypotheses below it keep the expected losses they started with
 
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
     """The rule's verdict: scores (M,) = anchor + kappa·correction, and what the labels say about the hypotheses.
 
-    weights (E, H) is the posterior over error rates and hypotheses; residuals (M, n) are the weighted supervised terms, one per label;
-    belief (n,) is the probability that each observed label is right.
+    weights (E, H) is the posterior over error rates and hypotheses, from log_prior (H,) that charges learned class shares; bias (H, K)
+    and expected (H, M) are the pool's with the shares learned. residuals (M, n) are the weighted supervised terms, one per label;
+    belief (n,) is the probability that each observed label is right; effective is how many clean labels these are worth.
+    penalty (M,) is what `auto` adds for outputs that look less like distinct classes, by SoftmaxCorr. That takes classes for equally
+    frequent, so it counts as far as the posterior believes that, and it fades with labels, clean ones sooner than noisy ones.
     """
 
     scores: Floats
     anchor: Floats
     correction: Floats
     kappa: float
+    effective: float
+    penalty: Floats
     weights: Floats
+    log_prior: Floats
+    bias: Floats
+    expected: Floats
     residuals: Floats
     belief: Floats
+    rates: Floats
 
     @property
     def hypothesis_weights(self) -> Floats:
@@ -173,36 +55,103 @@ class Calibrated:
         return np.asarray(self.weights.sum(axis=0))
 
     @property
+    def recommended(self) -> Floats:
+        """(M,) the scores that `auto` goes by, lower is better."""
+        return np.asarray(self.scores + self.penalty)
+
+    @property
     def error_rate(self) -> float:
         """Posterior mean of η."""
-        return float(self.weights.sum(axis=1) @ ERROR_RATES)
+        return float(self.weights.sum(axis=1) @ self.rates)
 
 
 def calibrate(pool: CalibratedPool, sample: LabeledSample) -> Calibrated:
     """Weigh the hypotheses by the labels and score every candidate; an empty sample leaves the prior.
 
-    The label's likelihood is (1-η)·r(y) + η/(K-1)·(1-r(y)) under reference r. The correction is the mean over S of
-    Σ_c (v(c) - r(c))·loss(c), where v is the probability of each class given reference and observed label.
+    The label's likelihood is (1-η)·r(y) + η/(K-1)·(1-r(y)) under reference r. The correction is the mean over S of the loss at the
+    label, unbiased for the symmetric channel at the mean η, minus the loss that the mean reference expects there.
     """
-    at, labels, n = np.arange(sample.n), sample.labels, sample.n
-    references = pool.references(sample.rows)
-    at_label = np.maximum(references[:, at, labels], _SMALLEST)
-    right = (1 - ERROR_RATES)[:, None, None]
-    wrong = (ERROR_RATES / (pool.n_classes - 1))[:, None, None]
-    likelihood = right * at_label + wrong * (1 - at_label)  # (E, H, n)
-    log_weights = np.log(likelihood).sum(axis=2) + pool.log_prior + np.log(ERROR_PRIOR)[:, None]
+    rates, n, k = error_rates(pool.n_classes), sample.n, pool.n_classes
+    bias, log_prior = _learn_shares(pool, sample, rates)
+    references = pool.references(sample.rows, bias)
+    at_label = at_labels(references, sample.labels)
+    likelihood = likelihoods(at_label, rates, k)
+    log_weights = np.log(likelihood).sum(axis=2) + log_prior + LOG_ERROR_PRIOR
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    anchor = weights.sum(axis=0) @ pool.expected
-    belief = np.einsum("eh,ehn->n", weights, right * at_label / likelihood)
-    # v - r = r·(wrong/likelihood - 1) everywhere, plus what the observed class gains
-    kept = np.einsum("eh,ehn->hn", weights, wrong / likelihood) - weights.sum(axis=0)[:, None]
-    direction = np.einsum("hn,hnk->nk", kept, references)
-    direction[at, labels] += np.einsum("eh,ehn->n", weights, (right - wrong) * at_label / likelihood)
-    residuals = np.einsum("nk,mnk->mn", direction, pool.losses(sample.rows)) * _sample_weights(pool.contest, sample.rows)
+    by_hypothesis = weights.sum(axis=0)
+    expected = _expected_with(pool, bias, by_hypothesis)
+    anchor = by_hypothesis @ expected
+    belief = np.einsum("eh,ehn->n", weights, (1 - rates)[:, None, None] * at_label / likelihood)
+    rate = float(weights.sum(axis=1) @ rates)
+    signal = 1 - k * rate / (k - 1)
+    effective = n * signal**2  # the unbiased loss has about 1 / signal² times the variance
+    losses, mean = pool.losses(sample.rows), np.einsum("h,hnk->nk", by_hypothesis, references)
+    seen = (losses[:, np.arange(n), sample.labels] - rate / (k - 1) * losses.sum(axis=2)) / signal
+    residuals = (seen - np.einsum("nk,mnk->mn", mean, losses)) * _sample_weights(pool.contest, sample.rows)
     correction = residuals.mean(axis=1) if n else np.zeros(len(anchor))
-    kappa = n / (n + KAPPA_LABELS)
-    return Calibrated(anchor + kappa * correction, anchor, correction, kappa, weights, residuals, belief)
+    kappa = effective / (effective + KAPPA_LABELS)
+    scores = anchor + kappa * correction
+    penalty = SHAPE_WEIGHT * float(by_hypothesis @ pool.evenness) * SHAPE_LABELS / (effective + SHAPE_LABELS) * pool.shape
+    return Calibrated(scores, anchor, correction, kappa, effective, penalty, weights, log_prior, bias, expected, residuals, belief, rates)
+
+
+def error_rates(n_classes: int) -> Floats:
+    """Return the grid of η (E,), short of the rate at which labels carry no information."""
+    return np.asarray(np.minimum(ERROR_RATES, MOST_NOISE * (n_classes - 1) / n_classes))
+
+
+def at_labels(references: Floats, labels: Ints) -> Floats:
+    """Return each hypothesis' probability of the observed labels, (H, n), never quite zero."""
+    return np.maximum(references[:, np.arange(len(labels)), labels], SMALLEST)
+
+
+def likelihoods(at_label: Floats, rates: Floats, n_classes: int) -> Floats:
+    """Return the probability of observing each label through the symmetric channel, (E, H, n), from at_label (H, n)."""
+    rate = rates[:, None, None]
+    return np.asarray((1 - rate) * at_label + rate / (n_classes - 1) * (1 - at_label))
+
+
+def _learn_shares(pool: CalibratedPool, sample: LabeledSample, rates: Floats) -> tuple[Floats, Floats]:
+    """Return bias (H, K) with the open class shares fitted to the labels, and log_prior (H,) charged for it (Laplace).
+
+    A few damped diagonal Newton steps towards the mode of likelihood times N(start, SHARE_SD²), η averaged by its posterior.
+    """
+    bias, log_prior = pool.bias.copy(), pool.log_prior.copy()
+    if sample.n == 0:
+        return bias, log_prior
+    open_, labels, k = np.flatnonzero(pool.learned), sample.labels, pool.n_classes
+    log_refs, start = pool.log_refs[:, sample.rows][pool.ref[open_]], pool.bias[open_]
+    moved, precision = start.copy(), 1 / SHARE_SD**2
+    for _ in range(_SHARE_STEPS):
+        references = soften(log_refs, pool.temperature[open_], moved)
+        at_label = at_labels(references, labels)
+        likelihood = likelihoods(at_label, rates, k)
+        by_rate = np.log(likelihood).sum(axis=2)
+        by_rate = np.exp(by_rate - by_rate.max(axis=0))
+        by_rate /= by_rate.sum(axis=0)
+        # posterior of the true class minus the reference: r·(wrong / likelihood - 1), and what the observed class gains
+        kept = np.einsum("eh,ehn->hn", by_rate * (rates / (k - 1))[:, None], 1 / likelihood) - 1
+        gain = np.einsum("eh,ehn->hn", by_rate * (1 - rates - rates / (k - 1))[:, None], 1 / likelihood) * at_label
+        slope = np.einsum("hn,hnk->hk", kept, references) + gain @ np.eye(k)[labels] - precision * (moved - start)
+        information = (references * (1 - references)).sum(axis=1)
+        moved += _DAMPING * np.clip(slope / (information + precision), -1, 1)
+    references = soften(log_refs, pool.temperature[open_], moved)
+    information = (references * (1 - references)).sum(axis=1)
+    bias[open_] = moved
+    log_prior[open_] -= 0.5 * (precision * (moved - start) ** 2 + np.log1p(information / precision)).sum(axis=1)
+    return bias, log_prior
+
+
+def _expected_with(pool: CalibratedPool, bias: Floats, weights: Floats) -> Floats:
+    """Return the expected losses (H, M) with learned class shares: what they change on a few rows is taken to hold for the pool."""
+    expected = pool.expected
+    moved = np.flatnonzero(pool.learned & (weights > _NEGLIGIBLE * weights.max()) & np.any(bias != pool.bias, axis=1))
+    if len(moved):
+        change = pool.references(pool.few, bias, moved) - pool.references(pool.few, None, moved)
+        expected = expected.copy()
+        expected[moved] += change.reshape(len(moved), -1) @ pool.few_losses.T / len(pool.few)
+    return expected
 
 
 def _sample_weights(contest: Floats, rows: Ints) -> Floats:
@@ -231,7 +180,7 @@ def posterior_summary(pool: CalibratedPool, verdict: Calibrated) -> dict[str, An
         "temperature_grid": [float(t) for t in TEMPERATURES],
         "temperature_posterior": by_temperature,
         "error_rate": verdict.error_rate,
-        "error_rate_grid": [float(rate) for rate in ERROR_RATES],
+        "error_rate_grid": [float(rate) for rate in verdict.rates],
         "error_rate_posterior": [float(weight) for weight in verdict.weights.sum(axis=1)],
         "evenness": float(by_hypothesis @ pool.evenness),
         "teacher_weight": float(by_hypothesis[pool.ref == 0].sum()),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.calibrated import Calibrated, CalibratedPool
+from engine.calibrated import Calibrated
 from engine.types import Bools, Floats
 
 EPSILON = 0.05  # nats of cross-entropy that count as "as good as the best"
@@ -38,16 +38,14 @@ class Doubt:
     epsilon: float
 
 
-def draw_losses(
-    pool: CalibratedPool, verdict: Calibrated, *, penalty: Floats | None = None, n_draws: int = N_DRAWS, seed: int = 0
-) -> Floats:
+def draw_losses(verdict: Calibrated, *, penalty: Floats | None = None, n_draws: int = N_DRAWS, seed: int = 0) -> Floats:
     """Return draws of every candidate's target loss, (n_draws, M).
 
     `penalty` (M,) is label-free evidence in nats that a rule adds; how much of it is true is drawn as well, from none to twice.
     """
     rng = np.random.default_rng(seed)
     weights = verdict.hypothesis_weights**TEMPER
-    draws = pool.expected[rng.choice(len(weights), n_draws, p=weights / weights.sum())]
+    draws = verdict.expected[rng.choice(len(weights), n_draws, p=weights / weights.sum())]
     if penalty is not None:
         draws = draws + rng.uniform(0, 2, n_draws)[:, None] * penalty
     n = verdict.residuals.shape[1]
@@ -71,6 +69,13 @@ def doubt_of(losses: Floats, pick: int, *, admissible: Bools | None = None, epsi
         same=tuple(int(m) for m in np.flatnonzero(usable & (matches >= _SAME))),
         epsilon=epsilon,
     )
+
+
+def recommendation(verdict: Calibrated, *, admissible: Bools | None = None) -> tuple[int, Doubt]:
+    """Return the candidate that `auto` picks, and the doubt about it."""
+    scores = verdict.recommended if admissible is None else np.where(admissible, verdict.recommended, np.inf)
+    pick = int(np.argmin(scores))
+    return pick, doubt_of(draw_losses(verdict, penalty=verdict.penalty), pick, admissible=admissible)
 
 
 def cheapest_within(doubt: Doubt, pick: int, cost: Floats | None) -> int | None:

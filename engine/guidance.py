@@ -5,12 +5,10 @@ Joins the calibrated posterior with active labeling and the search for suspects.
 
 from __future__ import annotations
 
-import numpy as np
-
 from engine.active import label_next, labels_to_halve
 from engine.auto import NO_LABELS, prepare
 from engine.calibrated import calibrate
-from engine.doubt import doubt_of, draw_losses
+from engine.doubt import recommendation
 from engine.pool import PoolStatistics
 from engine.suspects import Suspect, suspects
 from engine.types import Bools, LabeledSample, Predictions
@@ -25,8 +23,7 @@ def rows_to_label(
     given = sample or NO_LABELS
     prepared = prepare(predictions, pool)
     verdict = calibrate(prepared, given)
-    scores = verdict.scores if admissible is None else np.where(admissible, verdict.scores, np.inf)
-    doubt = doubt_of(draw_losses(prepared, verdict), int(np.argmin(scores)), admissible=admissible)
+    _, doubt = recommendation(verdict, admissible=admissible)
     return tuple(int(row) for row in label_next(prepared, verdict, doubt.best, given.rows, k).rows)
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.calibrated import ERROR_PRIOR, ERROR_RATES, Calibrated, CalibratedPool
+from engine.calibrated import Calibrated, at_labels, likelihoods
+from engine.hypotheses import CalibratedPool
 from engine.types import Bools, Floats, LabeledSample
 
 UNLIKELY = 0.5  # labels less probable than this are worth a look
@@ -33,8 +34,8 @@ def suspects(
     if sample.n == 0:
         return []
     picks = picks_without(pool, verdict, sample, admissible=admissible)
-    now = int(np.argmin(_masked(verdict.scores, admissible)))
-    likely = np.einsum("h,hnk->nk", verdict.hypothesis_weights, pool.references(sample.rows)).argmax(axis=1)
+    now = int(np.argmin(_masked(verdict.recommended, admissible)))
+    likely = np.einsum("h,hnk->nk", verdict.hypothesis_weights, pool.references(sample.rows, verdict.bias)).argmax(axis=1)
     found = [
         Suspect(int(row), int(label), float(verdict.belief[i]), int(likely[i]), int(picks[i]) if picks[i] != now else None)
         for i, (row, label) in enumerate(zip(sample.rows, sample.labels, strict=True))
@@ -44,20 +45,19 @@ def suspects(
 
 
 def picks_without(pool: CalibratedPool, verdict: Calibrated, sample: LabeledSample, *, admissible: Bools | None = None) -> Floats:
-    """Return the pick after removing each label in turn, (n,).
+    """Return the recommended pick after removing each label in turn, (n,).
 
-    The hypotheses are weighed anew without the label; the other labels' supervised terms are kept as they are.
+    The hypotheses are weighed anew without the label; learned class shares and the other labels' supervised terms stay as they are.
     """
     n = sample.n
-    at_label = np.maximum(pool.references(sample.rows)[:, np.arange(n), sample.labels], 1e-6)
-    rates = ERROR_RATES[:, None, None]
-    log_likelihood = np.log((1 - rates) * at_label + rates / (pool.n_classes - 1) * (1 - at_label))  # (E, H, n)
-    total = log_likelihood.sum(axis=2) + pool.log_prior + np.log(ERROR_PRIOR)[:, None]
+    at_label = at_labels(pool.references(sample.rows, verdict.bias), sample.labels)
+    log_likelihood = np.log(likelihoods(at_label, verdict.rates, pool.n_classes))  # (E, H, n)
+    total = log_likelihood.sum(axis=2) + verdict.log_prior
     weights = total[:, :, None] - log_likelihood
     weights = np.exp(weights - weights.max(axis=(0, 1)))
-    anchors = (weights.sum(axis=0) / weights.sum(axis=(0, 1))).T @ pool.expected  # (n, M)
+    anchors = (weights.sum(axis=0) / weights.sum(axis=(0, 1))).T @ verdict.expected  # (n, M)
     corrections = (verdict.residuals.sum(axis=1)[:, None] - verdict.residuals).T / max(n - 1, 1)
-    return np.asarray(np.argmin(_masked(anchors + verdict.kappa * corrections, admissible), axis=1))
+    return np.asarray(np.argmin(_masked(anchors + verdict.kappa * corrections + verdict.penalty, admissible), axis=1))
 
 
 def _masked(scores: Floats, admissible: Bools | None) -> Floats:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from engine.auto import CALIBRATED_RULES
-from engine.calibrated import calibrate, calibrated_pool
+from engine.calibrated import calibrate
 from engine.choose import METHODS, choose, statistics_of
+from engine.hypotheses import calibrated_pool
 from engine.labels import sample_from_array
 from engine.types import LabeledSample, Predictions
 from tests.families import random_family

@@ -5,17 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from engine.calibrated import (
-    ERROR_PRIOR,
-    ERROR_RATES,
-    EVENNESS,
-    KAPPA_LABELS,
-    TEMPERATURES,
-    CalibratedPool,
-    calibrate,
-    calibrated_pool,
-    posterior_summary,
-)
+from engine.calibrated import SHARE_SD, calibrate, error_rates, posterior_summary
+from engine.hypotheses import KAPPA_LABELS, SHARES, TEMPERATURES, CalibratedPool, calibrated_pool
 from engine.pool import pool_statistics
 from engine.types import LabeledSample
 from tests.families import random_arrays, softmax
@@ -38,9 +29,8 @@ def sample_of(rows: list[int], labels: np.ndarray) -> LabeledSample:
 
 def test_prior_and_grids_are_distributions(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
     pool, _, _ = small
-    assert ERROR_PRIOR.sum() == pytest.approx(1)
     assert np.exp(pool.log_prior).sum() == pytest.approx(1)
-    assert len(pool.ref) == 2 * len(TEMPERATURES) * len(EVENNESS)
+    assert len(pool.ref) == 2 * len(TEMPERATURES) * len(SHARES)
     np.testing.assert_allclose(pool.references(np.arange(4)).sum(axis=2), 1)
 
 
@@ -57,30 +47,89 @@ def test_expected_losses_match_a_loop(small: tuple[CalibratedPool, np.ndarray, n
 
 
 def test_scores_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
+    """Posterior, effective labels, unbiased correction and score, term by term, given the class shares that were learned."""
     pool, candidates, labels = small
     sample = sample_of([5, 1, 30, 12, 7], labels)
     verdict = calibrate(pool, sample)
-    n_classes, weights, scores = candidates.shape[2], {}, np.zeros(len(candidates))
-    for e, rate in enumerate(ERROR_RATES):
+    k, rates, weights = candidates.shape[2], error_rates(candidates.shape[2]), {}
+    references = pool.references(sample.rows, verdict.bias)
+    for e, rate in enumerate(rates):
         for h in range(len(pool.ref)):
-            weight = np.exp(pool.log_prior[h]) * ERROR_PRIOR[e]
-            for row, label in zip(sample.rows, sample.labels, strict=True):
-                r = pool.references(np.array([row]))[h, 0]
-                weight *= (1 - rate) * r[label] + rate / (n_classes - 1) * (1 - r[label])
-            weights[e, h] = weight
-    total, kappa = sum(weights.values()), sample.n / (sample.n + KAPPA_LABELS)
-    for (e, h), weight in weights.items():
-        correction = np.zeros(len(candidates))
-        for row, label in zip(sample.rows, sample.labels, strict=True):
-            r = pool.references(np.array([row]))[h, 0]
-            channel = np.full(n_classes, ERROR_RATES[e] / (n_classes - 1))
-            channel[label] = 1 - ERROR_RATES[e]
-            truth = r * channel / np.sum(r * channel)
-            correction += np.sum((truth - r) * -np.log(np.maximum(candidates[:, row], 1e-8)), axis=1) / sample.n
-        scores += weight / total * (pool.expected[h] + kappa * correction)
-    np.testing.assert_allclose(verdict.scores, scores, atol=1e-8)
-    np.testing.assert_allclose(verdict.scores, verdict.anchor + verdict.kappa * verdict.correction)
+            weights[e, h] = np.exp(verdict.log_prior[h])
+            for i, label in enumerate(sample.labels):
+                r = references[h, i, label]
+                weights[e, h] *= (1 - rate) * r + rate / (k - 1) * (1 - r)
+    total = sum(weights.values())
+    rate = sum(weight * rates[e] for (e, _), weight in weights.items()) / total
+    signal = 1 - k * rate / (k - 1)
+    effective = sample.n * signal**2
+    anchor = sum(weight * verdict.expected[h] for (_, h), weight in weights.items()) / total
+    correction = np.zeros(len(candidates))
+    for i, (row, label) in enumerate(zip(sample.rows, sample.labels, strict=True)):
+        losses = -np.log(np.maximum(candidates[:, row], 1e-8))
+        mean = sum(weight * references[h, i] for (_, h), weight in weights.items()) / total
+        correction += ((losses[:, label] - rate / (k - 1) * losses.sum(axis=1)) / signal - losses @ mean) / sample.n
+    assert verdict.error_rate == pytest.approx(rate)
+    assert verdict.effective == pytest.approx(effective)
+    np.testing.assert_allclose(verdict.scores, anchor + effective / (effective + KAPPA_LABELS) * correction, atol=1e-8)
     np.testing.assert_allclose(verdict.residuals.mean(axis=1), verdict.correction)
+
+
+def test_the_correction_is_unbiased_under_symmetric_noise() -> None:
+    """Averaged over every possible wrong label, the corrected loss is the clean one: the identity behind it."""
+    losses, k, rate, label = np.array([0.1, 2.0, 3.0, 5.0]), 4, 0.3, 2
+    channel = np.full(k, rate / (k - 1))
+    channel[label] = 1 - rate
+    corrected = (losses - rate / (k - 1) * losses.sum()) / (1 - k * rate / (k - 1))
+    assert channel @ corrected == pytest.approx(losses[label])
+
+
+def test_learned_shares_are_the_mode_of_the_posterior(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
+    """Moving a learned bias in any direction lowers likelihood times prior, η summed out by its weights there."""
+    pool, _, labels = small
+    sample = sample_of(list(range(25)), labels)
+    verdict = calibrate(pool, sample)
+    h = int(np.flatnonzero(pool.learned)[4])
+    rates, k = verdict.rates[:, None], pool.n_classes
+
+    def height(bias: np.ndarray) -> float:
+        full = verdict.bias.copy()
+        full[h] = bias
+        r = pool.references(sample.rows, full)[h, np.arange(25), sample.labels]
+        by_rate = np.log((1 - rates) * r + rates / (k - 1) * (1 - r)).sum(axis=1)
+        return float(np.logaddexp.reduce(by_rate) - ((bias - pool.bias[h]) ** 2).sum() / (2 * SHARE_SD**2))
+
+    top = height(verdict.bias[h])
+    assert top > height(pool.bias[h])
+    rng = np.random.default_rng(0)
+    moves = [verdict.bias[h] + 0.3 * rng.normal(size=k) for _ in range(20)]
+    assert all(height(move) < top + 1e-3 for move in moves)
+
+
+def test_learned_shares_find_an_imbalance() -> None:
+    """Labels from a long-tailed target, a teacher trained on a balanced source: its learned shares approach the target's."""
+    rng = np.random.default_rng(6)
+    shares = np.array([0.6, 0.25, 0.1, 0.05])
+    labels = rng.choice(4, 400, p=shares)
+    logits = rng.normal(size=(400, 4))
+    logits[np.arange(400), labels] += 1.5
+    teacher = softmax(logits)
+    pool = prepared(teacher, teacher[None])
+    verdict = calibrate(pool, LabeledSample(np.arange(200), labels[:200]))
+    weights = verdict.hypothesis_weights
+    assert weights[pool.learned].sum() > 0.9
+    found = np.einsum("h,hnk->k", weights, pool.references(slice(200, 400), verdict.bias)) / 200
+    assert np.abs(found - shares).max() < 0.06 < np.abs(teacher.mean(axis=0) - shares).max()
+
+
+def test_expected_losses_follow_learned_shares(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
+    """A pool of few rows is recomputed exactly for every hypothesis that counts."""
+    pool, candidates, labels = small
+    verdict = calibrate(pool, sample_of(list(range(20)), labels))
+    h = int(np.argmax(np.where(pool.learned, verdict.hypothesis_weights, 0)))
+    references = pool.references(slice(None), verdict.bias)[h]
+    losses = -np.log(np.maximum(candidates, 1e-8))
+    np.testing.assert_allclose(verdict.expected[h], np.einsum("nk,mnk->m", references, losses) / len(references))
 
 
 def test_without_labels_the_prior_decides(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from engine.calibrated import calibrate, calibrated_pool
+from engine.calibrated import calibrate
 from engine.doubt import cheapest_within, doubt_of, doubt_record, draw_losses
+from engine.hypotheses import calibrated_pool
 from engine.pool import pool_statistics
 from engine.types import LabeledSample
 from tests.families import softmax
@@ -53,7 +54,7 @@ def test_stated_probabilities_hold_where_the_model_is_true(n: int) -> None:
         teacher, candidates, labels, truth = family(seed)
         pool = calibrated_pool(teacher, pool_statistics(teacher, candidates))
         verdict = calibrate(pool, LabeledSample(np.arange(n), labels[:n]))
-        doubt = doubt_of(draw_losses(pool, verdict), int(np.argmin(verdict.scores)))
+        doubt = doubt_of(draw_losses(verdict), int(np.argmin(verdict.scores)))
         real = -np.sum(truth * np.log(candidates), axis=2).mean(axis=1)
         sure = doubt.close >= 0.9
         stated += list(doubt.close[sure])
@@ -67,8 +68,8 @@ def test_draws_are_seeded_and_doubt_shrinks_with_labels() -> None:
     regrets = []
     for n in (0, 300):
         verdict = calibrate(pool, LabeledSample(np.arange(n), labels[:n]))
-        draws = draw_losses(pool, verdict, seed=5)
-        np.testing.assert_array_equal(draws, draw_losses(pool, verdict, seed=5))
+        draws = draw_losses(verdict, seed=5)
+        np.testing.assert_array_equal(draws, draw_losses(verdict, seed=5))
         pick = int(np.argmin(verdict.scores))
         regrets.append(doubt_of(draws, pick).regret[pick])
     assert regrets[1] < regrets[0] / 2

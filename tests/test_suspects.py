@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from engine.calibrated import CalibratedPool, calibrate, calibrated_pool
+from engine.calibrated import calibrate
+from engine.hypotheses import CalibratedPool, calibrated_pool
 from engine.pool import pool_statistics
 from engine.suspects import picks_without, suspects
 from engine.types import LabeledSample

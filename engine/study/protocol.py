@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from engine.anchors import anchor_scores
-from engine.auto import AUTO, CALIBRATED, CALIBRATED_RULES, prepare, shape_penalty
+from engine.auto import AUTO, CALIBRATED, CALIBRATED_RULES, prepare
 from engine.calibrated import calibrate
 from engine.choose import admissible_under, choose, statistics_of
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
@@ -204,7 +204,7 @@ def _run_calibrated(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
     verdicts = [calibrate(prepared, sample) for sample, _ in _samples(draws)]
     coefficients = np.array([verdict.kappa for verdict in verdicts])
     scores = {CALIBRATED: np.stack([verdict.scores for verdict in verdicts])}
-    scores[AUTO] = scores[CALIBRATED] + np.stack([shape_penalty(prepared, verdict, family.pool, draws.n) for verdict in verdicts])
+    scores[AUTO] = scores[CALIBRATED] + np.stack([verdict.penalty for verdict in verdicts])
     for budget, usable in family.admissible:
         for rule in rules:
             best = usable[np.argmin(scores[rule][:, usable], axis=1)]
