@@ -18,7 +18,7 @@ ERROR_RATES = np.array([0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.4
 LOG_ERROR_PRIOR = -np.log(len(ERROR_RATES))  # the grid is denser near 0; a prior that trusted labels more lost under noise
 MOST_NOISE = 0.8  # of the rate at which labels say nothing, (K-1)/K; beyond it the correction would divide by almost nothing
 SHARE_SD = 1.0  # prior sd of a learned class share's log odds
-SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 100.0  # nats per unit of SoftmaxCorr before any label; clean labels at which that is halved
+SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 30.0  # nats per unit of SoftmaxCorr before any label; clean labels at which that is halved
 LABELS_A_STRATUM, MAX_STRATA = 10, 5  # post-stratification of the labeled sample, see `_sample_weights`
 _SHARE_STEPS, _DAMPING = 6, 0.7
 _NEGLIGIBLE = 1e-3  # of the largest weight: hypotheses below it keep the expected losses they started with
@@ -92,7 +92,8 @@ def calibrate(pool: CalibratedPool, sample: LabeledSample) -> Calibrated:
     correction = residuals.mean(axis=1) if n else np.zeros(len(anchor))
     kappa = effective / (effective + KAPPA_LABELS)
     scores = anchor + kappa * correction
-    penalty = SHAPE_WEIGHT * float(by_hypothesis @ pool.evenness) * SHAPE_LABELS / (effective + SHAPE_LABELS) * pool.shape
+    # The square makes it fade late, then fast: few labels cannot replace it, many must be able to overrule it.
+    penalty = SHAPE_WEIGHT * float(by_hypothesis @ pool.evenness) / (1 + (effective / SHAPE_LABELS) ** 2) * pool.shape
     return Calibrated(scores, anchor, correction, kappa, effective, penalty, weights, log_prior, bias, expected, residuals, belief, rates)
 
 

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from engine.calibrated import SHARE_SD, calibrate, error_rates, posterior_summary
+from engine.calibrated import SHAPE_LABELS, SHAPE_WEIGHT, SHARE_SD, calibrate, error_rates, posterior_summary
 from engine.hypotheses import KAPPA_LABELS, SHARES, TEMPERATURES, CalibratedPool, calibrated_pool
 from engine.pool import pool_statistics
 from engine.types import LabeledSample
@@ -209,3 +209,33 @@ def test_a_call_is_fast() -> None:
         calibrate(pool, sample)
         times.append(time.process_time() - start)
     assert min(times) < 0.05
+
+
+def test_the_shape_penalty_fades_and_fades_slower_with_wrong_labels() -> None:
+    """Half of it is left at SHAPE_LABELS clean labels; at as many labels of which 40 % are wrong, more is left."""
+    rng = np.random.default_rng(7)
+    logits = 6 * rng.normal(size=(800, 8))
+    teacher = softmax(logits)
+    labels = np.array([rng.choice(8, p=p) for p in teacher])
+    wrong = np.where(rng.random(800) < 0.4, (labels + rng.integers(1, 8, 800)) % 8, labels)
+    pool = prepared(teacher, np.stack([teacher, softmax(0.2 * logits)]))
+    start = calibrate(pool, LabeledSample(np.empty(0, np.int64), np.empty(0, np.int64)))
+    assert start.penalty[0] == 0 < start.penalty[1]
+    left = []
+    for given in (labels, wrong):
+        verdict = calibrate(pool, LabeledSample(np.arange(100), given[:100]))
+        even = verdict.hypothesis_weights @ pool.evenness
+        left.append(verdict.penalty[1] / (SHAPE_WEIGHT * even * pool.shape[1]))
+        assert left[-1] == pytest.approx(1 / (1 + (verdict.effective / SHAPE_LABELS) ** 2))
+    assert left[0] < 0.15 < left[1]
+
+
+def test_two_classes_survive_noise() -> None:
+    """With two classes half of all labels wrong would say nothing; the grid of error rates stops before that."""
+    rng = np.random.default_rng(8)
+    teacher = softmax(3 * rng.normal(size=(200, 2)))
+    pool = prepared(teacher, np.stack([teacher, np.full_like(teacher, 0.5)]))
+    verdict = calibrate(pool, LabeledSample(np.arange(40), rng.integers(0, 2, 40)))
+    assert verdict.rates.max() == pytest.approx(0.4)
+    assert np.isfinite(verdict.recommended).all()
+    assert np.abs(verdict.scores).max() < 20

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from engine.anchors import ANCHORS
 from engine.choose import METHODS
 from engine.family import parse_budget
-from engine.study.config import StudyConfig
+from engine.study.active import ACTIVE
+from engine.study.config import STUDY_RULES, StudyConfig
 from engine.study.findings import summary as findings
 from engine.study.report import write_report
 from engine.study.run import run_study
@@ -30,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--groups", help="CSV of family,setting,shift,seed,execution; family is a file's name without .npz")
     parser.add_argument("--budgets", default=",".join(map(str, default.budgets)), help="numbers of labels, e.g. 10,25,50")
     parser.add_argument("--rates", default="0", help="shares of wrong labels, e.g. 0,.2,.4")
-    parser.add_argument("--rules", help=f"any of: {', '.join(METHODS)} (default: all)")
+    parser.add_argument("--rules", help=f"any of: {', '.join(STUDY_RULES)} (default: all but the last)")
+    parser.add_argument("--active", action="store_true", help="also study `auto` on labels chosen by label-next; takes longer")
     parser.add_argument("--repetitions", type=int, help="samples drawn per cell (default: 25 with clean labels, 10 with wrong ones)")
     parser.add_argument("--memory-budgets", help="shares of float memory beside no limit, e.g. .22,.3")
     parser.add_argument("--anchors", default="pool", help=f"any of: {', '.join(ANCHORS)}")
@@ -59,12 +61,17 @@ def _config(args: argparse.Namespace) -> StudyConfig:
     return StudyConfig(
         budgets=_numbers("--budgets", args.budgets, int),
         rates=_numbers("--rates", args.rates, float),
-        rules=tuple(_split(args.rules)) if args.rules else METHODS,
+        rules=_rules(args),
         repetitions=args.repetitions,
         memory_budgets=(None, *limits),
         anchors=tuple(_split(args.anchors)),
         floors=_numbers("--floors", args.floors, float),
     )
+
+
+def _rules(args: argparse.Namespace) -> tuple[str, ...]:
+    named = tuple(_split(args.rules)) if args.rules else METHODS
+    return (*named, ACTIVE) if args.active and ACTIVE not in named else named
 
 
 def _split(text: str) -> list[str]:

@@ -12,16 +12,20 @@ from typing import Any
 from engine.anchors import ANCHORS
 from engine.choose import METHODS
 from engine.pool import FLOOR
+from engine.study.active import ACTIVE
 from engine.types import UserError
 
-_CLEAN_REPETITIONS, _CORRUPTED_REPETITIONS = 25, 10  # the paper's
+CLEAN_REPETITIONS, CORRUPTED_REPETITIONS = 25, 10  # the paper's
+
+
+STUDY_RULES = (*METHODS, ACTIVE)
 
 
 @dataclass(frozen=True)
 class StudyConfig:
     """What a study varies. Seeds are fixed by `engine.sampling`: the same config gives the same table, to the bit.
 
-    rules are names of `engine.choose.METHODS`. memory_budgets are shares of the float teacher, None = no limit.
+    rules are names of `engine.choose.METHODS`, or `auto-active`: `auto` on labels that `label-next` asked for (slower, so not by default). memory_budgets are shares of the float teacher, None = no limit.
     anchors beside "pool" add the anchored rules as `ce-combo@sample` and so on; floors beside the first, which serves as
     the main one, add every rule as `ce-combo@floor=1e-12`. repetitions None means the paper's: 25 with clean labels,
     10 with corrupted ones; the complete pool with clean labels is evaluated once in any case.
@@ -42,7 +46,7 @@ class StudyConfig:
                 raise UserError(
                     f"{name.replace('_', ' ')} must list at least one value and none twice, got {list(values)}. Correct the list."
                 )
-        _refuse_unknown("rule", self.rules, METHODS)
+        _refuse_unknown("rule", self.rules, STUDY_RULES)
         _refuse_unknown("anchor", self.anchors, ANCHORS)
         if min(self.budgets) < 1:
             raise UserError(f"a label budget is {min(self.budgets)}; each must be a whole number from 1. Label-free rules need no budget.")
@@ -61,7 +65,7 @@ class StudyConfig:
         """How many samples of n labels are drawn at a corruption rate from n_pool labeled rows."""
         if rate == 0 and n == n_pool:
             return 1
-        return self.repetitions or (_CORRUPTED_REPETITIONS if rate > 0 else _CLEAN_REPETITIONS)
+        return self.repetitions or (CORRUPTED_REPETITIONS if rate > 0 else CLEAN_REPETITIONS)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

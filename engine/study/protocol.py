@@ -20,8 +20,9 @@ from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
 from engine.pool import PoolStatistics
 from engine.sampling import corrupt_labels, draw_subset
 from engine.selectors import SUPERVISED
+from engine.study.active import ACTIVE, active_samples
 from engine.study.batch import Draws, Picks, PoolTerms, batch_evidence, batch_select, pool_terms
-from engine.study.config import StudyConfig
+from engine.study.config import CORRUPTED_REPETITIONS, StudyConfig
 from engine.study.truth import Truth, measure_truth
 from engine.types import UNLABELED, Bools, Floats, Ints, LabeledSample, Predictions, UserError
 
@@ -47,6 +48,7 @@ def run_family(predictions: Predictions, config: StudyConfig, *, name: str = "fa
             _run_supervised(family, draws, outcomes)
             _run_calibrated(family, draws, outcomes)
             _run_others(family, draws, outcomes)
+        _run_active(family, outcomes)
         parts.append(outcomes.frame())
     return pd.concat(parts, ignore_index=True).assign(family=name)[list(COLUMNS)]
 
@@ -167,7 +169,7 @@ def _run_label_free(family: _Family, outcomes: _Outcomes) -> None:
     """Label-free rules, and whatever other rule is willing to choose without labels."""
     for budget, usable in family.admissible:
         for rule in family.config.rules:
-            if rule in SUPERVISED:
+            if rule in SUPERVISED or rule == ACTIVE:
                 continue
             try:
                 choice = choose(rule, family.predictions, pool=family.pool, admissible=family.mask(usable), floor=family.floor)
@@ -203,8 +205,10 @@ def _run_calibrated(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
     prepared = prepare(family.predictions, family.pool, floor=family.floor)
     verdicts = [calibrate(prepared, sample) for sample, _ in _samples(draws)]
     coefficients = np.array([verdict.kappa for verdict in verdicts])
-    scores = {CALIBRATED: np.stack([verdict.scores for verdict in verdicts])}
-    scores[AUTO] = scores[CALIBRATED] + np.stack([verdict.penalty for verdict in verdicts])
+    scores = {
+        CALIBRATED: np.stack([verdict.scores for verdict in verdicts]),
+        AUTO: np.stack([verdict.recommended for verdict in verdicts]),
+    }
     for budget, usable in family.admissible:
         for rule in rules:
             best = usable[np.argmin(scores[rule][:, usable], axis=1)]
@@ -214,7 +218,7 @@ def _run_calibrated(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
 def _run_others(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
     """Any other rule of METHODS goes through the entry that app and command line use, a draw at a time."""
     for rule in family.config.rules:
-        if rule in (*SUPERVISED, *CALIBRATED_RULES, *LABEL_FREE, HIGHEST_PRECISION):
+        if rule in (*SUPERVISED, *CALIBRATED_RULES, *LABEL_FREE, HIGHEST_PRECISION, ACTIVE):
             continue
         for budget, usable in family.admissible:
             choices = [
@@ -224,3 +228,21 @@ def _run_others(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
             coefficients = [np.nan if choice.coefficient is None else choice.coefficient for choice in choices]
             picks = Picks(np.array([choice.index for choice in choices]), np.array(coefficients))
             outcomes.add(rule, picks, budget, usable, draws)
+
+
+def _run_active(family: _Family, outcomes: _Outcomes) -> None:
+    """The recommendation on labels that `label-next` asked for, as many repetitions as with wrong labels: each takes many verdicts."""
+    if ACTIVE not in family.config.rules:
+        return
+    prepared = prepare(family.predictions, family.pool, floor=family.floor)
+    labels, n_labeled = family.predictions.labels, int(np.sum(family.predictions.labels != UNLABELED))
+    for rate in family.config.rates:
+        for repetition in range(family.config.repetitions or CORRUPTED_REPETITIONS):
+            for sample in active_samples(prepared, labels, family.config.budgets, rate, repetition):
+                if repetition >= family.config.repetitions_at(sample.n, rate, n_labeled):
+                    continue
+                verdict = calibrate(prepared, sample)
+                draws = Draws(sample.rows[None], sample.labels[None], np.array([repetition]), np.array([rate]))
+                for budget, usable in family.admissible:
+                    best = usable[[int(np.argmin(verdict.recommended[usable]))]]
+                    outcomes.add(ACTIVE, Picks(best, np.array([verdict.kappa])), budget, usable, draws)

@@ -8,10 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from engine import samples
-from engine.choose import METHODS
 from engine.overview import CONTROLS
 from engine.samples import SAMPLES
 from engine.study.catalog import CATALOG, make_tables
+from engine.study.config import STUDY_RULES
 from engine.study.findings import summary
 from engine.study.report import make_charts
 from engine.study.result import StudyResult, load_study
@@ -59,7 +59,7 @@ def study_form(session: Session) -> None:
         rates = right.multiselect(
             "Shares of wrong labels", [0.0, 0.1, 0.2, 0.3, 0.4], default=[0.0, 0.2], format_func=lambda rate: f"{rate:.0%}"
         )
-        offered = [rule for rule in METHODS if rule not in CONTROLS]
+        offered = [rule for rule in STUDY_RULES if rule not in CONTROLS]
         rules = st.multiselect("Rules", offered, default=[rule for rule in _DEFAULT_RULES if rule in offered], format_func=rule_title)
         if st.form_submit_button("Run the study", type="primary", icon=":material/science:"):
             start_study(session, [known[name] for name in chosen], sorted(budgets), sorted(rates), rules)

@@ -9,7 +9,12 @@ import numpy as np
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
 from engine.selectors import SUPERVISED
 
-_OTHER_TITLES = {HIGHEST_PRECISION: "Highest precision", "auto": "Anchorpoint (auto)", "calibrated": "Calibrated anchor"}
+_OTHER_TITLES = {
+    HIGHEST_PRECISION: "Highest precision",
+    "auto": "Anchorpoint (auto)",
+    "calibrated": "Calibrated anchor",
+    "auto-active": "Anchorpoint (auto), images chosen by label-next",
+}
 
 
 def number(value: float | None) -> str:

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.choose import METHODS, statistics_of
+from engine.auto import prepare
+from engine.choose import METHODS, choose, statistics_of
 from engine.diagnostics import candidate_health
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
+from engine.study.active import active_samples
 from engine.study.candidates import CANDIDATE_COLUMNS, check_theory, describe_candidates
 from engine.study.protocol import COLUMNS, StudyConfig, run_family
 from engine.study.truth import check_cohort, measure_truth
@@ -118,3 +120,22 @@ def test_candidate_table_and_theory() -> None:
     assert theory["identity_error"].max() < 1e-12
     assert theory["predicted"].tolist() == pytest.approx([1 - 5 * rate / 4 for rate in (0.1, 0.2, 0.3, 0.4)])
     assert check_theory(replace(FAMILY, labels=np.full(60, -1))).empty
+
+
+def test_active_labels_are_studied_on_request() -> None:
+    """Budgets are nested, unlabeled rows are never asked for, and the outcome is that of `auto` on the rows that label-next named."""
+    labels = FAMILY.labels.copy()
+    labels[::3] = -1
+    family = replace(FAMILY, labels=labels)
+    config = StudyConfig(budgets=(5, 10, 500), rates=(0.0, 0.4), rules=("auto-active",), repetitions=2, memory_budgets=(None, 0.15))
+    results = run_family(family, config)
+    counts = results.groupby(["rule", "n", "rate"]).size().to_dict()
+    assert counts == {("auto-active", n, rate): 4 for n in (5, 10) for rate in (0.0, 0.4)}
+    prepared = prepare(family, statistics_of(family))
+    small, large = active_samples(prepared, labels, (10, 5), 0.4, 1)
+    np.testing.assert_array_equal(small.rows, large.rows[:5])
+    assert (labels[large.rows] >= 0).all()
+    assert len(set(large.rows.tolist())) == 10
+    pick = choose("auto", family, large, pool=statistics_of(family)).index
+    row = results[(results["n"] == 10) & (results["rate"] == 0.4) & (results["repetition"] == 1) & results["memory_budget"].isna()]
+    assert row["pick"].item() == pick
