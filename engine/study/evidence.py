@@ -10,7 +10,10 @@ from typing import Any
 
 import pandas as pd
 
+from engine.choose import METHODS
 from engine.study import family_tables, paper, tables
+from engine.study.active import ACTIVE
+from engine.study.config import StudyConfig
 from engine.study.findings import summary
 from engine.study.groups import ALL_FAMILIES
 from engine.study.numbers import to_markdown
@@ -47,11 +50,19 @@ def command(metadata: dict[str, Any]) -> str:
     config, files = metadata.get("config", {}), metadata.get("files", {})
     names = " ".join(entry["file"] for entry in files.values())
     limits = ",".join(f"{limit:g}" for limit in config.get("memory_budgets", []) if limit is not None)
+    default, rules = StudyConfig().to_dict(), [rule for rule in config.get("rules", METHODS) if rule != ACTIVE]
     options = [
         f"--budgets {','.join(map(str, config.get('budgets', [])))}",
         f"--rates {','.join(f'{rate:g}' for rate in config.get('rates', []))}",
         f"--memory-budgets {limits}" if limits else "",
         f"--repetitions {config['repetitions']}" if config.get("repetitions") else "",
+        f"--rules {','.join(rules)}" if rules and rules != list(METHODS) else "",
+        "--active" if ACTIVE in config.get("rules", ()) else "",
+        *(
+            f"--{name} {','.join(map(str, config[name]))}"
+            for name in ("anchors", "floors")
+            if tuple(config.get(name, default[name])) != default[name]
+        ),
     ]
     return " ".join(part for part in ("python -m engine study", names, "--out study", *options) if part)
 

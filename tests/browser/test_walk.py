@@ -210,3 +210,40 @@ def test_a_refresh_keeps_the_session(browser: Browser, address: str) -> None:
     page.reload()
     visitor.see("^Deploy b")
     page.context.close()
+
+
+def test_a_study_runs_from_its_page(browser: Browser, address: str) -> None:
+    """Started with the form's own defaults; the findings, tables and the report to download appear without a reload."""
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    visitor = Visitor(page, "desk")
+    page.goto(f"{address}/study")
+    visitor.see("Does this hold on my models")
+    visitor.settle()
+    visitor.click("Run the study")
+    visitor.see("Running the study|families studied")
+    visitor.see("Download the report")
+    visitor.see("What does each rule cost with the fewest labels")
+    visitor.look("7-study-result")
+    assert visitor.errors == []
+    page.context.close()
+
+
+def test_a_model_is_uploaded_through_the_browser(browser: Browser, address: str) -> None:
+    """A file chosen in the dialog becomes the teacher; a text file is refused in a sentence."""
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    visitor = Visitor(page, "upload")
+    page.goto(address)
+    visitor.see("Start with a sample")
+    visitor.settle()
+    chooser = page.locator("input[type=file]").first
+    chooser.set_input_files({"name": "model.onnx", "mimeType": "application/octet-stream", "buffer": b"this is no model"})
+    visitor.settle()
+    visitor.click("Read this model")
+    visitor.see("model.onnx")
+    visitor.see("not an ONNX|cannot be read|no ONNX")
+    chooser.set_input_files(ROOT / "sample_models" / "digits-vit.onnx")
+    visitor.settle()
+    visitor.click("Read this model")
+    visitor.see("can be quantized")
+    visitor.look("1-uploaded")
+    page.context.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -16,8 +17,11 @@ import pandas as pd
 import pytest
 
 from engine.__main__ import main
+from engine.commands.study import _config, add_arguments
 from engine.predictions import save_predictions
-from engine.study.config import StudyConfig
+from engine.study.active import ACTIVE
+from engine.study.config import STUDY_RULES, StudyConfig
+from engine.study.evidence import command
 from engine.study.numbers import cell, to_markdown
 from engine.study.report import report_html, write_report
 from engine.study.result import Skipped, StudyResult
@@ -149,3 +153,20 @@ def test_a_study_loads_no_plotting_until_it_draws() -> None:
     code = "import sys, engine.study.run, engine.study.catalog, engine.study.report; print('altair' in sys.modules, 'vl_convert' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        StudyConfig(),
+        StudyConfig(budgets=(5, 20), rates=(0.0, 0.4), repetitions=3, memory_budgets=(None, 0.22)),
+        StudyConfig(rules=STUDY_RULES, anchors=("pool", "sample"), floors=(1e-8, 1e-6)),
+        StudyConfig(rules=("ce-combo", ACTIVE)),
+    ],
+)
+def test_the_stated_command_repeats_the_study(config: StudyConfig) -> None:
+    """What the page says made it, read back by the command line, gives the same settings."""
+    stated = command({"config": json.loads(json.dumps(config.to_dict())), "files": {"a": {"file": "a.npz"}}})
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    assert _config(parser.parse_args(stated.split()[4:])) == config
