@@ -92,12 +92,13 @@ if session.predictions is not None:
             f"**{plain(session.record.title)}**: predictions of {counted(session.predictions.n_candidates, 'candidate')} on {counted(session.predictions.n_images, 'target image')} are ready, with {counted(len(session.record.rows), 'label')}."
         )
         next_button("choose", "See the recommendation")
-watch_job(session, "import", "Reading the model")
+job = watch_job(session, "import", "Reading the model")
 understood(session)
 if session.teacher is None and jobs.job_of(session.folder, "import") is None:
     st.info("Only predictions were given, so there is no model to describe here. Exporting needs the teacher.", icon=":material/info:")
 if session.teacher is not None:
     next_button("candidates", "Next: what can I afford?", primary=session.predictions is None)
-with st.expander("Load another teacher"):
+has_failed = session.teacher is None and session.predictions is None and (job is None or not job.is_alive)
+with st.expander("Load another teacher", expanded=has_failed):
     sample_cards(session)
     own_model(session)

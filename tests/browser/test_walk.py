@@ -216,7 +216,9 @@ def test_a_study_runs_from_its_page(browser: Browser, address: str) -> None:
     """Started with the form's own defaults; the findings, tables and the report to download appear without a reload."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     visitor = Visitor(page, "desk")
-    page.goto(f"{address}/study")
+    page.goto(address)
+    visitor.see("Start with a sample")
+    visitor.click("Study")
     visitor.see("Does this hold on my models")
     visitor.settle()
     visitor.click("Run the study")
