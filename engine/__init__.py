@@ -5,5 +5,5 @@ Importing this package stays light: frameworks load only inside the function tha
 
 from engine.types import UserError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["UserError", "__version__"]

@@ -127,20 +127,23 @@ def load_sample_predictions(name: str) -> Predictions:
     return load_predictions(_existing(_sample(name).predictions))
 
 
-def sample_target() -> SampleTarget:
-    """Return the target of the digit samples: scikit-learn's 1,797 handwritten digits, enlarged from 8x8 to 32x32.
-
-    The order is shuffled once with a fixed seed: the first 300 are the pool, the next 600 the test part.
-    """
+def handwritten_digits() -> tuple[NDArray[np.uint8], Ints]:
+    """Return scikit-learn's 1,797 handwritten digits: images uint8 (n, 32, 32), enlarged from 8x8, bright on dark, and labels (n,)."""
     from PIL import Image
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    order = np.random.Generator(np.random.PCG64(SPLIT_SEED)).permutation(len(digits.target))[: POOL_SIZE + TEST_SIZE]
-    grey = np.round(digits.images[order] * (255 / 16)).astype(np.uint8)  # scikit-learn counts ink from 0 to 16
+    grey = np.round(digits.images * (255 / 16)).astype(np.uint8)  # scikit-learn counts ink from 0 to 16
     images = np.stack([np.asarray(Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BICUBIC)) for image in grey])
-    labels = digits.target[order].astype(np.int64)
-    return SampleTarget(images[:POOL_SIZE], labels[:POOL_SIZE], images[POOL_SIZE:], labels[POOL_SIZE:])
+    return images, digits.target.astype(np.int64)
+
+
+def sample_target() -> SampleTarget:
+    """Return the target of the digit samples: handwritten digits, shuffled once with a fixed seed, 300 for the pool and 600 to test."""
+    images, labels = handwritten_digits()
+    order = np.random.Generator(np.random.PCG64(SPLIT_SEED)).permutation(len(labels))
+    pool, test, _ = np.split(order, [POOL_SIZE, POOL_SIZE + TEST_SIZE])
+    return SampleTarget(images[pool], labels[pool], images[test], labels[test])
 
 
 def _sample(name: str) -> Sample:

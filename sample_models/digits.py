@@ -56,15 +56,20 @@ def font_files() -> tuple[Path, ...]:
 
 
 def render_digits(n: int, seed: int, jitter: Jitter | None = None) -> Digits:
-    """Render n printed digits with random font, pose, blur, contrast and noise.
+    """Render n printed digits, see `render_glyphs`."""
+    return render_glyphs("0123456789", n, seed, jitter)
 
-    The same n, seed and jitter give the same pixels (with the same Pillow and matplotlib releases).
+
+def render_glyphs(characters: str, n: int, seed: int, jitter: Jitter | None = None) -> Digits:
+    """Render n of the printed characters, each a class, with random font, pose, blur, contrast and noise.
+
+    The same arguments give the same pixels (with the same Pillow and matplotlib releases).
     """
     jitter = jitter or Jitter()
     rng = np.random.default_rng(seed)
     fonts = [ImageFont.truetype(str(path), size=_CANVAS) for path in font_files()]
-    labels = rng.integers(0, N_CLASSES, n)
-    images = np.stack([_render(str(label), fonts[rng.integers(len(fonts))], jitter, rng) for label in labels])
+    labels = rng.integers(0, len(characters), n)
+    images = np.stack([_render(characters[label], fonts[rng.integers(len(fonts))], jitter, rng) for label in labels])
     return Digits(images, labels.astype(np.int64))
 
 

@@ -30,12 +30,12 @@ class Block(nn.Module):
 class DigitResNet(nn.Module):
     """A ResNet of eight weighted layers, about 78 thousand parameters, for one-channel images."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_classes: int = N_CLASSES) -> None:
         super().__init__()
         self.stem = nn.Conv2d(1, 16, 3, stride=2, padding=1, bias=False)
         self.bn = nn.BatchNorm2d(16)
         self.blocks = nn.Sequential(Block(16, 16, 1), Block(16, 32, 2), Block(32, 64, 2))
-        self.head = nn.Linear(64, N_CLASSES)
+        self.head = nn.Linear(64, n_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.blocks(relu(self.bn(self.stem(x))))

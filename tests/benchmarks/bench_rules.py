@@ -1,10 +1,16 @@
-"""Regret of `auto` and `calibrated` relative to the paper's rules on the shipped sample families, same subsets for all."""
+"""Regret of `auto` and `calibrated` relative to the paper's rules, same subsets for all, on the shipped families or those of a folder.
 
+`python -m tests.benchmarks.bench_rules FOLDER` takes the predictions files of a folder, e.g. from `sample_models.more_families`.
+"""
+
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from engine.choose import choose, statistics_of
+from engine.doubt import EPSILON, SURE
 from engine.pool import FLOOR
 from engine.predictions import load_predictions
 from engine.samples import FOLDER
@@ -12,7 +18,9 @@ from engine.sampling import draw_sample
 from engine.types import Predictions
 
 RULES = ("val-ce", "val-acc", "ce-combo", "alignment", "calibrated", "auto")
+PAPER = 4  # of them
 BUDGETS, RATES = (10, 25, 50, 100, 300), (0.0, 0.2, 0.4)
+BEHIND, BEHIND_SHARE = 0.005, 1.1  # how far auto may lie behind the best rule of the paper in any cell
 
 
 def _regrets(predictions: Predictions) -> np.ndarray:
@@ -23,10 +31,10 @@ def _regrets(predictions: Predictions) -> np.ndarray:
     return losses - losses.min()
 
 
-def _family(predictions: Predictions, repetitions: int) -> np.ndarray:
-    """Mean regret (rules, budgets, rates) of one family."""
+def _family(predictions: Predictions, repetitions: int) -> tuple[np.ndarray, list[bool]]:
+    """Mean regret (rules, budgets, rates) of one family, and for each claim of `auto` to be near the best whether it is true."""
     regrets, pool = _regrets(predictions), statistics_of(predictions)
-    means = np.full((len(RULES), len(BUDGETS), len(RATES)), np.nan)
+    means, claims = np.full((len(RULES), len(BUDGETS), len(RATES)), np.nan), []
     for i, n in enumerate(BUDGETS):
         for j, rate in enumerate(RATES):
             if n > predictions.n_images:
@@ -34,20 +42,47 @@ def _family(predictions: Predictions, repetitions: int) -> np.ndarray:
             draws = range(repetitions)
             samples = [draw_sample(predictions.labels, n, n_classes=predictions.n_classes, rate=rate, repetition=r) for r in draws]
             for k, rule in enumerate(RULES):
-                means[k, i, j] = np.mean([regrets[choose(rule, predictions, sample, pool=pool).index] for sample in samples])
-    return means
+                choices = [choose(rule, predictions, sample, pool=pool) for sample in samples]
+                means[k, i, j] = np.mean([regrets[choice.index] for choice in choices])
+            for choice in choices:  # of auto, the last rule
+                claims += [bool(regrets[m] <= EPSILON) for m in np.flatnonzero(np.array(choice.details["probability_close"]) >= SURE)]
+    return means, claims
 
 
-def main(*, quick: bool = False) -> Iterator[str]:
-    families = [load_predictions(path) for path in sorted(FOLDER.glob("*.npz"))]
-    usable = [family for family in families if family.has_test and (family.labels >= 0).all()]
+def _table(title: str, means: np.ndarray, claims: list[bool]) -> Iterator[str]:
+    cells = np.nanmean(means, axis=0)
+    by_rule = dict(zip(RULES, np.nanmean(cells, axis=(1, 2)), strict=True))
+    best, auto = np.nanmin(cells[:PAPER], axis=0), cells[-1]
+    behind = int(np.nansum(auto > np.maximum(best + BEHIND, BEHIND_SHARE * best)))
+    yield f"**{title}**, {len(means)} families: behind the best rule of the paper in {behind} of {auto.size} cells; " + (
+        f"{np.mean(claims):.0%} of {len(claims)} candidates given {SURE:.0%} to be within {EPSILON} of the best are so."
+        if claims
+        else f"no candidate was given {SURE:.0%} to be within {EPSILON} of the best."
+    )
+    yield "\n| rule | mean regret | relative to ce-combo | relative to val-ce | n=10 clean, relative to ce-combo |\n|---|---|---|---|---|"
+    for rule, values in zip(RULES, cells, strict=True):
+        ratios = by_rule[rule] / by_rule["ce-combo"], by_rule[rule] / by_rule["val-ce"], values[0, 0] / cells[RULES.index("ce-combo")][0, 0]
+        yield f"| {rule} | {by_rule[rule]:.3f} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |"
+    yield ""
+
+
+def main(*, quick: bool = False, folder: Path = FOLDER) -> Iterator[str]:
+    """Yield one table for balanced families and one for imbalanced ones, told by their file's name."""
+    families = {path.stem: load_predictions(path) for path in sorted(folder.glob("*.npz"))}
+    usable = {name: family for name, family in families.items() if family.has_test and (family.labels >= 0).all()}
     if not usable:
-        yield "No sample predictions with a test part are here."
+        yield "No predictions with labels and a test part are here."
         return
-    means = np.nanmean([_family(family, 1 if quick else 10) for family in usable[: 1 if quick else None]], axis=0)
-    combo = np.nanmean(means[RULES.index("ce-combo")])
-    yield f"Mean over {len(usable)} families, budgets {BUDGETS} and rates {RATES}."
-    yield "| rule | mean regret | relative to CE-combo | n=10 clean |"
-    yield "|---|---|---|---|"
-    for rule, values in zip(RULES, means, strict=True):
-        yield f"| {rule} | {np.nanmean(values):.3f} | {np.nanmean(values) / combo:.2f} | {values[0, 0]:.3f} |"
+    yield f"Mean over families, budgets {BUDGETS} and rates {RATES}.\n"
+    found = {name: _family(family, 1 if quick else 10) for name, family in list(usable.items())[: 1 if quick else None]}
+    for title, names in (
+        ("Balanced", [name for name in found if "imbalanced" not in name]),
+        ("Imbalanced 10:1", [name for name in found if "imbalanced" in name]),
+    ):
+        if names:
+            yield from _table(title, np.stack([found[name][0] for name in names]), [claim for name in names for claim in found[name][1]])
+
+
+if __name__ == "__main__":
+    for line in main(folder=Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER):
+        print(line, flush=True)
