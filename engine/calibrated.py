@@ -14,8 +14,8 @@ import numpy as np
 from engine.hypotheses import KAPPA_LABELS, SMALLEST, TEMPERATURES, CalibratedPool, soften
 from engine.types import Floats, Ints, LabeledSample
 
+# Equally probable, on a grid that is denser near 0. A prior that trusted labels more lost under noise.
 ERROR_RATES = np.array([0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5])
-LOG_ERROR_PRIOR = -np.log(len(ERROR_RATES))  # the grid is denser near 0; a prior that trusted labels more lost under noise
 MOST_NOISE = 0.8  # of the rate at which labels say nothing, (K-1)/K; beyond it the correction would divide by almost nothing
 SHARE_SD = 1.0  # prior sd of a learned class share's log odds
 SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 30.0  # nats per unit of SoftmaxCorr before any label; clean labels at which that is halved
@@ -76,7 +76,7 @@ def calibrate(pool: CalibratedPool, sample: LabeledSample) -> Calibrated:
     references = pool.references(sample.rows, bias)
     at_label = at_labels(references, sample.labels)
     likelihood = likelihoods(at_label, rates, k)
-    log_weights = np.log(likelihood).sum(axis=2) + log_prior + LOG_ERROR_PRIOR
+    log_weights = np.log(likelihood).sum(axis=2) + log_prior
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     by_hypothesis = weights.sum(axis=0)

@@ -27,8 +27,6 @@ class UserError(Exception):
     """The input is at fault. The message says what we got, what we need and what to do, in one line."""
 
 
-# --- the family ---------------------------------------------------------------------------
-
 Granularity = Literal["tensor", "channel", "lastaxis"]
 GRANULARITIES: tuple[Granularity, ...] = ("tensor", "channel", "lastaxis")
 
@@ -59,9 +57,6 @@ class Recipe:
         """The candidate's stable name, e.g. `b4-channel-q99.5-ends`."""
         ends = "-ends" if self.float_ends else ""
         return f"b{self.bits}-{self.granularity}-q{self.percentile:g}{ends}"
-
-
-# --- the teacher --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -158,9 +153,6 @@ class Teacher:
         return digest.hexdigest()
 
 
-# --- predictions --------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """What a teacher and its candidates predict on the target pool. Checked by `engine.predictions`.
@@ -211,8 +203,6 @@ class LabeledSample:
     def n(self) -> int:
         return len(self.rows)
 
-
-# --- scores and choices -------------------------------------------------------------------
 
 Better = Literal["higher", "lower"]
 
