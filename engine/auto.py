@@ -5,12 +5,14 @@ Knows the policy. The arithmetic lives in calibrated and doubt.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from engine.advice import warnings_for
-from engine.calibrated import Calibrated, calibrate, posterior_summary
+from engine.calibrated import calibrate, posterior_summary
 from engine.doubt import Doubt, doubt_of, doubt_record, draw_losses
 from engine.estimators import pick_best
 from engine.hypotheses import CalibratedPool, calibrated_pool
@@ -19,6 +21,7 @@ from engine.selectors import runner_up_of
 from engine.types import Bools, Choice, LabeledSample, Predictions
 
 CALIBRATED, AUTO = "calibrated", "auto"
+_TONE = 0.05  # confidence minus accuracy that counts as too sure or not sure enough
 CALIBRATED_RULES = {
     CALIBRATED: "Calibrated anchor",
     AUTO: "Recommended",
@@ -45,7 +48,7 @@ def calibrated_choice(
     scores = np.where(admissible, verdict.scores + penalty, np.nan) if admissible is not None else verdict.scores + penalty
     pick, ties = pick_best(verdict.scores + penalty, "lower", admissible)
     doubt = doubt_of(draw_losses(verdict, penalty=penalty), pick, admissible=admissible)
-    runner_up = runner_up_of(scores, pick)
+    runner_up, summary = runner_up_of(scores, pick), posterior_summary(prepared, verdict)
     choice = Choice(
         method=method,
         index=pick,
@@ -59,29 +62,32 @@ def calibrated_choice(
         supervised=np.where(np.isnan(scores), np.nan, verdict.correction),
         coefficient=verdict.kappa,
         details={
-            **posterior_summary(prepared, verdict),
+            **summary,
             **doubt_record(doubt, pick, predictions.cost),
-            "reasons": reasons(prepared, verdict, doubt, pick, given.n, shape=float(penalty.max())),
+            "reasons": reasons(summary, doubt, pick, given.n, shape=float(penalty.max())),
         },
     )
     return replace(choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=given.labels if given.n else None))
 
 
-def reasons(pool: CalibratedPool, verdict: Calibrated, doubt: Doubt, pick: int, n: int, *, shape: float = 0.0) -> list[str]:
+def reasons(summary: Mapping[str, Any], doubt: Doubt, pick: int, n: int, *, shape: float = 0.0) -> list[str]:
     """Say in three sentences why this candidate: what the reference looks like, what the labels did, how sure it is.
 
-    `shape` is the largest penalty that output shape (SoftmaxCorr) added.
+    `summary` is that of the posterior; `shape` is the largest penalty that output shape (SoftmaxCorr) added.
     """
-    summary = posterior_summary(pool, verdict)
-    temperature, rate = summary["temperature"], summary["error_rate"]
-    tone = "overconfident" if temperature > 1.1 else "underconfident" if temperature < 0.9 else "about as confident as it should be"
-    source = f"From {n} labels the" if n else "Before any label the"
-    first = f"{source} teacher looks {tone} on this target (temperature {temperature:.2g}), so each candidate is judged by its expected loss under the teacher so corrected."
+    confidence, accuracy, rate = summary["teacher_confidence"], summary["teacher_accuracy"], summary["error_rate"]
+    gap = confidence - accuracy
+    tone = "overconfident" if gap > _TONE else "underconfident" if gap < -_TONE else "about as confident as it should be"
+    opening = f"From {n} labels the teacher looks" if n else "Before any label the teacher is presumed"
+    first = (
+        f"{opening} {tone} on this target (its confidence averages {100 * confidence:.0f} %, and about {100 * accuracy:.0f} % of its answers "
+        "should be right), so each candidate is judged by its expected loss under the teacher so corrected."
+    )
     if not n:
         second = "No labels were given; they would test the corrected teacher."
     else:
         share = f"{100 * rate:.0f} % of the labels seem wrong" if rate >= 0.03 else "the labels look clean"
-        second = f"The labels correct that expectation with weight {verdict.kappa:.2g}; {share}."
+        second = f"The labels correct that expectation with weight {summary['kappa']:.2g}; {share}."
     if shape > 0:
         second = f"{second[:-1]}, and outputs that tell classes apart less well cost a candidate up to {shape:.2g} (SoftmaxCorr, fading with labels)."
     third = (

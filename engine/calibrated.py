@@ -173,8 +173,15 @@ def _sample_weights(contest: Floats, rows: Ints) -> Floats:
 
 
 def posterior_summary(pool: CalibratedPool, verdict: Calibrated) -> dict[str, Any]:
-    """Return the posterior of T, η and the class shares, JSON-ready: grids with their probabilities, and plain averages."""
+    """Return the posterior of T, η and the class shares, JSON-ready: grids with their probabilities, and plain averages.
+
+    The temperature is that of a reference whose class shares may have been moved, so it does not say whether the teacher is too sure:
+    its mean confidence beside the share of its answers that the posterior expects to be right does.
+    """
     by_hypothesis = verdict.hypothesis_weights
+    kept = np.flatnonzero(by_hypothesis > _NEGLIGIBLE * by_hypothesis.max())
+    teacher = np.exp(pool.log_refs[0, pool.few])
+    belief = np.einsum("h,hnk->nk", by_hypothesis[kept] / by_hypothesis[kept].sum(), pool.references(pool.few, verdict.bias, kept))
     by_temperature = [float(by_hypothesis[pool.temperature == t].sum()) for t in TEMPERATURES]
     return {
         "temperature": float(np.exp(by_hypothesis @ np.log(pool.temperature))),
@@ -185,5 +192,7 @@ def posterior_summary(pool: CalibratedPool, verdict: Calibrated) -> dict[str, An
         "error_rate_posterior": [float(weight) for weight in verdict.weights.sum(axis=1)],
         "evenness": float(by_hypothesis @ pool.evenness),
         "teacher_weight": float(by_hypothesis[pool.ref == 0].sum()),
+        "teacher_confidence": float(teacher.max(axis=1).mean()),
+        "teacher_accuracy": float(belief[np.arange(len(belief)), teacher.argmax(axis=1)].mean()),
         "kappa": verdict.kappa,
     }

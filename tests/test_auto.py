@@ -10,8 +10,9 @@ from engine.calibrated import calibrate
 from engine.choose import METHODS, choose, statistics_of
 from engine.hypotheses import calibrated_pool
 from engine.labels import sample_from_array
+from engine.predictions import make_predictions
 from engine.types import LabeledSample, Predictions
-from tests.families import random_family
+from tests.families import random_family, softmax
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +59,17 @@ def test_the_prepared_pool_is_kept_with_the_statistics(predictions: Predictions)
     assert pool.memo["calibrated"] is kept
     fresh = calibrate(calibrated_pool(predictions.teacher, statistics_of(predictions)), LabeledSample(np.empty(0, int), np.empty(0, int)))
     np.testing.assert_allclose(first.scores, fresh.scores)
+
+
+@pytest.mark.parametrize(("sharpness", "tone"), [(4.0, "overconfident"), (1.0, "about as confident"), (0.3, "underconfident")])
+def test_the_first_reason_tells_a_teacher_that_is_too_sure(sharpness: float, tone: str) -> None:
+    """Confidence and expected accuracy stand beside each other, and the latter is near the truth."""
+    rng = np.random.default_rng(3)
+    logits = 2 * rng.normal(size=(400, 5))
+    labels = np.array([rng.choice(5, p=p) for p in softmax(logits)])
+    teacher = softmax(sharpness * logits)
+    family = make_predictions(teacher, softmax(np.stack([sharpness * logits, logits])), labels=labels)
+    choice = choose("auto", family, LabeledSample(np.arange(150), labels[:150]))
+    assert tone in choice.details["reasons"][0]
+    assert choice.details["teacher_confidence"] == pytest.approx(teacher.max(axis=1).mean(), abs=1e-6)
+    assert choice.details["teacher_accuracy"] == pytest.approx(np.mean(teacher.argmax(axis=1) == labels), abs=0.08)
