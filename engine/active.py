@@ -23,11 +23,15 @@ _CONTINUATIONS, _ROWS_AT_ONCE = 3, 2048
 
 @dataclass(frozen=True, eq=False)
 class NextLabels:
-    """rows (k,) to label next, most contested first; contest (k,) relative to the pool's average; contenders by their chance to be best."""
+    """rows (k,) to label next, most contested first; contest (k,) relative to the pool's average; contenders by their chance to be best.
+
+    worth is how many random labels one of these replaces, at best: the ratio of variances of the contenders' gaps.
+    """
 
     rows: Ints
     contest: Floats
     contenders: tuple[int, ...]
+    worth: float
 
 
 def label_next(pool: CalibratedPool, verdict: Calibrated, best: Floats, labeled: Ints, k: int, *, seed: int = 0) -> NextLabels:
@@ -38,13 +42,14 @@ def label_next(pool: CalibratedPool, verdict: Calibrated, best: Floats, labeled:
     contest = _contest(pool, verdict, contenders, chances[contenders])
     free = np.setdiff1d(np.arange(len(contest)), labeled)
     mean = contest[free].mean() if len(free) else 1.0
-    weights = contest[free] / mean if mean > 0 else np.ones(len(free))
-    weights = (1 - EXPLORE) * weights + EXPLORE
+    relative = contest / mean if mean > 0 else np.ones(len(contest))
+    weights = (1 - EXPLORE) * relative[free] + EXPLORE
     rng = np.random.default_rng(seed + len(labeled))
     # Exponential races draw without replacement in proportion to the weights (Efraimidis and Spirakis, 2006).
     rows = free[np.argsort(rng.exponential(size=len(free)) / weights, kind="stable")[:k]]
     rows = rows[np.argsort(-contest[rows], kind="stable")]
-    return NextLabels(rows, contest[rows] / mean if mean > 0 else np.ones(len(rows)), tuple(int(m) for m in contenders))
+    worth = np.mean(relative[free] ** 2) / np.mean(relative[free] ** 2 / weights) if len(free) else 1.0
+    return NextLabels(rows, relative[rows], tuple(int(m) for m in contenders), float(worth))
 
 
 def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats) -> Floats:

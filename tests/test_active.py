@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.active import label_next, labels_to_halve
+from engine.active import EXPLORE, label_next, labels_to_halve
 from engine.calibrated import calibrate
 from engine.hypotheses import CalibratedPool, calibrated_pool, contested
 from engine.pool import pool_statistics
@@ -50,6 +50,21 @@ def test_rows_are_new_distinct_and_mostly_contested(contest: tuple[CalibratedPoo
     assert np.mean(plan.rows >= 100) > 0.5  # 80 of the 180 rows left are contested
     assert (np.diff(plan.contest) <= 0).all()
     np.testing.assert_array_equal(plan.rows, label_next(pool, verdict, np.array([0.5, 0.5]), labeled, 40).rows)
+
+
+def test_worth_is_the_ratio_of_variances_of_random_and_chosen_labels(contest: tuple[CalibratedPool, np.ndarray]) -> None:
+    """Simulated: means of draws at random, and of draws in proportion to the weights and divided by them."""
+    pool, _ = contest
+    verdict, chances = calibrate(pool, EMPTY), np.array([0.5, 0.5])
+    everything = label_next(pool, verdict, chances, np.empty(0, dtype=np.int64), 200)
+    spread, rng = everything.contest, np.random.default_rng(3)
+    chosen = (1 - EXPLORE) * spread + EXPLORE
+    at_random = rng.choice(200, 400_000)
+    by_contest = rng.choice(200, 400_000, p=chosen / chosen.sum())
+    signs = rng.choice([-1.0, 1.0], 400_000)  # the residual of a row: mean zero, standard deviation as contested
+    ratio = np.var(signs * spread[at_random]) / np.var(signs * spread[by_contest] / chosen[by_contest])
+    assert everything.worth == pytest.approx(ratio, rel=0.02)
+    assert everything.worth > 1.1
 
 
 def test_one_contender_or_few_rows_left_is_no_problem(contest: tuple[CalibratedPool, np.ndarray]) -> None:

@@ -27,6 +27,7 @@ def test_json_names_rows_contenders_and_doubt(file: Path, tmp_path: Path, capsys
     assert result["n_labels"] == 12
     assert result["pick"]
     assert result["contenders"]
+    assert 1 <= result["worth"] < 5
     assert result["expected_regret"] >= 0
     assert {"row", "label", "probability", "likely", "pick_without"} <= set(result["check"][0])
 

@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "files": None if predictions.files is None else [predictions.files[row] for row in plan.rows],
         "contest": [float(value) for value in plan.contest],
         "contenders": [predictions.names[m] for m in plan.contenders],
+        "worth": plan.worth,
         "pick": choice.name,
         "index": choice.index,
         "n_labels": sample.n,
@@ -64,7 +65,7 @@ def summary(result: dict[str, Any]) -> str:
     halve = "no amount up to 160 labels is expected to halve it" if more is None else f"about {more} more labels would halve it"
     lines = [
         f"label next: {', '.join(str(name) for name in named)}",
-        f"to decide between {', '.join(result['contenders'])}",
+        f"to decide between {', '.join(result['contenders'])}; each is worth at best {result['worth']:.1f} random labels",
         f"with {result['n_labels']} labels the pick is {result['pick']}, expected regret {result['expected_regret']:.3f}; {halve}",
     ]
     for suspect in result["check"]:
