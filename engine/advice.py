@@ -21,6 +21,22 @@ def warnings_for(choice: Choice, *, n_classes: int, labels: Ints | None = None) 
     return tuple(warnings)
 
 
+def reservation(expected: float, n_classes: int, labels: Ints) -> str | None:
+    """Return why the stated probabilities must not be taken at face value, if they must not: they only compare candidates.
+
+    `expected` is the pick's expected loss in nats.
+    """
+    if len(labels) > 1 and len(np.unique(labels)) == 1:
+        return f"All {len(labels)} labels are of one class, so they say next to nothing. Label images of other classes before you deploy this."
+    guess = float(np.log(n_classes))
+    if expected >= guess:
+        return (
+            f"Its expected loss on this target is {expected:.2f} nats, no better than guessing ({guess:.2f}). The best of this family may still be "
+            "useless here: check its accuracy on labels of your own before you deploy it."
+        )
+    return None
+
+
 def _tie_warnings(choice: Choice) -> list[str]:
     if choice.ties > 1:
         return [f"{choice.ties} candidates share the best score; the first in the list was taken, which usually has the fewest bits."]
@@ -53,5 +69,5 @@ def _label_warnings(choice: Choice, n_classes: int, labels: Ints) -> list[str]:
     elif n_seen <= n_classes // 2:
         warnings.append(f"The labels cover {n_seen} of {n_classes} classes; candidates may differ on the others.")
     if choice.n_labels > 1 and n_seen == 1:
-        warnings.append("All labels are of one class. Label images of other classes before trusting this.")
+        warnings.insert(0, "All labels are of one class. Label images of other classes before trusting this.")
     return warnings

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.advice import warnings_for
+from engine.advice import reservation, warnings_for
 from engine.calibrated import calibrate, posterior_summary
 from engine.doubt import Doubt, doubt_of, doubt_record, draw_losses
 from engine.estimators import pick_best
@@ -64,6 +64,7 @@ def calibrated_choice(
         details={
             **summary,
             **doubt_record(doubt, pick, predictions.cost),
+            "reservation": reservation(float(verdict.scores[pick]), predictions.n_classes, given.labels),
             "reasons": reasons(summary, doubt, pick, given.n, shape=float(penalty.max())),
         },
     )

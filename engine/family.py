@@ -17,6 +17,7 @@ from engine.types import Bools, Floats, Granularity, Kernel, Recipe, Teacher, Us
 
 BITS: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
 PERCENTILES: tuple[float, ...] = (99.0, 99.5, 100.0)
+CONTAINERS: tuple[int, ...] = (2, 4, 8)  # widths of the integers that an ONNX file can hold
 GRANULARITIES_STANDARD: tuple[Granularity, ...] = ("tensor", "channel")
 
 _SLUG = re.compile(r"b(\d+)-(tensor|channel|lastaxis)-q(\d+(?:\.\d+)?)(-ends)?")
@@ -134,6 +135,26 @@ def cost(teacher: Teacher, recipe: Recipe) -> float:
 def costs(teacher: Teacher, family: Sequence[Recipe]) -> NDArray[np.float64]:
     """Return C(g) of every recipe, shape (M,)."""
     return np.array([cost(teacher, recipe) for recipe in family], np.float64)
+
+
+def stored_bits(bits: int) -> int:
+    """Return the width of the smallest ONNX integer that holds codes of `bits`: 2, 4 or 8."""
+    return next(width for width in CONTAINERS if width >= bits)
+
+
+def stored_costs(names: Sequence[str], costs: Floats) -> NDArray[np.float64]:
+    """Return the memory of every candidate as ONNX stores it, relative to the float teacher, shape (M,); nan where it is not known.
+
+    ONNX has integers of 2, 4 and 8 bits only: a candidate of 5 bits takes what its sibling of 8 bits costs.
+    """
+    by_name = dict(zip(names, np.asarray(costs, np.float64), strict=True))
+    stored = np.full(len(by_name), np.nan)
+    for index, name in enumerate(names):
+        if match := _SLUG.fullmatch(name):
+            bits = int(match[1])
+            sibling = f"b{stored_bits(bits)}{name[1 + len(match[1]) :]}" if bits <= CONTAINERS[-1] else name
+            stored[index] = by_name.get(sibling, np.nan)
+    return stored
 
 
 def parse_budget(text: str, teacher_bytes: int | None = None) -> float:

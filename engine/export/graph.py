@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper, version_converter
 
 from engine import __version__
-from engine.family import check_family, quantized_weights
+from engine.family import check_family, quantized_weights, stored_bits
 from engine.importers.graph import PREFIX
 from engine.quantize import Quantized, channel_rows, pack
 from engine.types import Kernel, Recipe, Teacher, UserError
@@ -39,9 +39,8 @@ class PackedModel:
 
 def container_bits(bits: int, max_opset: int = OPSET_INT2) -> int:
     """Return the width of the ONNX integer that holds codes of `bits`: 2, 4 or 8. INT2 exists from opset 25 on."""
-    if bits > 4:
-        return 8
-    return 2 if bits == 2 and max_opset >= OPSET_INT2 else 4
+    width = stored_bits(bits)
+    return 4 if width == 2 and max_opset < OPSET_INT2 else width
 
 
 def pack_model(teacher: Teacher, recipe: Recipe, *, max_opset: int = OPSET_INT2) -> PackedModel:
