@@ -42,6 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 2
+    except OSError as error:
+        # Checked beforehand where we can; a full disk or a folder without permission shows only when it is written.
+        where = f"{error.filename} " if error.filename else ""
+        print(
+            f"{where}cannot be read or written ({error.strerror or error}). Check the path, its permissions and the disk.", file=sys.stderr
+        )
+        return 2
     except KeyboardInterrupt:
         print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
         return 130

@@ -10,12 +10,15 @@ import numpy as np
 from engine.types import Choice, Ints
 
 FEW_LABELS = 25  # below this the paper's supervised estimates are dominated by variance
+_CALIBRATED = frozenset({"calibrated", "auto"})
 _CONFIDENCE_RULES = frozenset({"avg-confidence", "entropy", "atc-mc", "atc-ne"})
 
 
 def warnings_for(choice: Choice, *, n_classes: int, labels: Ints | None = None) -> tuple[str, ...]:
     """Return the sentences that belong next to this choice, most serious first."""
     warnings = [*_tie_warnings(choice), *_rule_warnings(choice)]
+    if choice.method in _CALIBRATED and choice.n_labels == 0:
+        warnings.append("There are no labels, so nobody has checked whether the teacher itself is right on this target.")
     if labels is not None:
         warnings += _label_warnings(choice, n_classes, labels)
     return tuple(warnings)
@@ -27,7 +30,9 @@ def reservation(expected: float, n_classes: int, labels: Ints) -> str | None:
     `expected` is the pick's expected loss in nats.
     """
     if len(labels) > 1 and len(np.unique(labels)) == 1:
-        return f"All {len(labels)} labels are of one class, so they say next to nothing. Label images of other classes before you deploy this."
+        return (
+            f"All {len(labels)} labels are of one class, so they say next to nothing. Label images of other classes before you deploy this."
+        )
     guess = float(np.log(n_classes))
     if expected >= guess:
         return (
@@ -68,6 +73,6 @@ def _label_warnings(choice: Choice, n_classes: int, labels: Ints) -> list[str]:
         warnings.append(f"{choice.n_labels} label{'s are' if choice.n_labels > 1 else ' is'} few: the pick could change with other images.")
     elif n_seen <= n_classes // 2:
         warnings.append(f"The labels cover {n_seen} of {n_classes} classes; candidates may differ on the others.")
-    if choice.n_labels > 1 and n_seen == 1:
+    if choice.n_labels > 1 and n_seen == 1 and choice.method not in _CALIBRATED:  # those say it as their reservation
         warnings.insert(0, "All labels are of one class. Label images of other classes before trusting this.")
     return warnings

@@ -87,7 +87,7 @@ def reasons(summary: Mapping[str, Any], doubt: Doubt, pick: int, n: int, *, shap
     if not n:
         second = "No labels were given; they would test the corrected teacher."
     else:
-        share = f"{100 * rate:.0f} % of the labels seem wrong" if rate >= 0.03 else "the labels look clean"
+        share = f"{100 * rate:.0f} % of the labels seem wrong" if rate >= 0.03 else "no label noise shows"
         second = f"The labels correct that expectation with weight {summary['kappa']:.2g}; {share}."
     if shape > 0:
         second = f"{second[:-1]}, and outputs that tell classes apart less well cost a candidate up to {shape:.2g} (SoftmaxCorr, fading with labels)."

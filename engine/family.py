@@ -164,14 +164,15 @@ def parse_budget(text: str, teacher_bytes: int | None = None) -> float:
     """
     match = _BUDGET.fullmatch(text.strip())
     if match is None:
-        raise UserError(f"the budget {text!r} is not a share or a size. Write it like 0.22, 22% or 1.1MB.")
+        size = "" if teacher_bytes is None else " or 1.1MB"
+        raise UserError(f"the budget {text!r} is not a share{' or a size' if size else ''}. Write it like 0.22 or 22%{size}.")
     number, unit = float(match[1]), match[2].lower()
     if unit in _UNITS and teacher_bytes is None:
         raise UserError(f"the budget {text!r} is a size, and the teacher's size is unknown here. Give a share such as 0.22 or 22%.")
     if unit == "" and number > 1:
-        raise UserError(
-            f"the budget {text!r} is more than the whole teacher. Write {match[1]}% for a percentage or {match[1]}MB for a size."
-        )
+        hint = f"{match[1]}% for a percentage" if number <= 100 else "a share of at most 1, e.g. 0.22"
+        size = "" if teacher_bytes is None else f", or {match[1]}MB for a size"
+        raise UserError(f"the budget {text!r} is more than the whole teacher. Write {hint}{size}.")
     if unit not in ("", "%", *_UNITS):
         raise UserError(f"the budget {text!r} has the unknown unit {match[2]!r}. Use %, kB, MB or GB.")
     share = number / 100 if unit == "%" else number * _UNITS[unit] / teacher_bytes if unit and teacher_bytes else number

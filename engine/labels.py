@@ -53,7 +53,8 @@ def parse_labels(data: bytes, *, name: str, space: LabelSpace) -> LabeledSample:
     columns = {(field or "").strip().lower(): field for field in reader.fieldnames or ()}
     wanted = next((pair for pair in _COLUMNS if pair <= set(columns)), None)
     if wanted is None:
-        raise UserError(f"{name} has the columns {', '.join(columns) or 'none'}; the first line must be row,label or file,label. Add it.")
+        found = f"starts with the line {', '.join(columns)[:80]!r}" if columns else "is empty"
+        raise UserError(f"{name} {found}; the first line must be row,label or file,label, with a comma between. Correct the first line.")
     by_file = "file" in wanted
     rows: dict[int, int] = {}
     for record in reader:

@@ -75,7 +75,7 @@ def make_predictions(
         names=_check_names(optional.get("names"), n_candidates),
         calibration=_check_calibration(optional.get("calibration"), n_images),
         cost=_check_cost(optional.get("cost"), n_candidates),
-        class_names=_strings("class_names", optional.get("class_names"), n_classes),
+        class_names=_distinct("class_names", _strings("class_names", optional.get("class_names"), n_classes)),
         files=_strings("files", optional.get("files"), n_images),
         missing=tuple(str(name) for name in np.atleast_1d(optional.get("missing", ()))),
         **test,
@@ -159,12 +159,16 @@ def _check_labels(name: str, labels: Any, n_rows: int, n_classes: int) -> Ints:
 def _check_names(names: Any, n_candidates: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"candidate-{index}" for index in range(n_candidates))
-    given = _strings("names", names, n_candidates)
+    given = _distinct("names", _strings("names", names, n_candidates))
     assert given is not None
-    if len(set(given)) != len(given):
-        repeated = next(name for name in given if given.count(name) > 1)
-        raise UserError(f"names has {repeated!r} more than once; each candidate needs a name of its own.")
     return given
+
+
+def _distinct(name: str, values: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if values is not None and len(set(values)) != len(values):
+        repeated = next(value for value in values if values.count(value) > 1)
+        raise UserError(f"{name} has {repeated!r} more than once; each entry needs a name of its own. Rename the repeats.")
+    return values
 
 
 def _strings(name: str, values: Any, length: int) -> tuple[str, ...] | None:

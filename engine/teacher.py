@@ -90,6 +90,8 @@ def _load_sample(name: str, request: _Request) -> Teacher:
 
 def _load_file(path: Path, request: _Request) -> Teacher:
     suffix = path.suffix.lower()
+    if path == Path():
+        raise UserError(f"no teacher was named. Give timm:NAME, sample:NAME, or a file: {FORMATS}.")
     if suffix in _REFUSED:
         raise UserError(f"{path.name} is refused: {_REFUSED[suffix]}.")
     if path.is_dir():
@@ -108,8 +110,10 @@ def _check_size(path: Path, max_bytes: int) -> None:
     if not path.is_file():
         raise UserError(f"there is no file {str(path)!r}. Check the path.")
     size = path.stat().st_size
-    if not 0 < size <= max_bytes:
-        raise UserError(f"{path.name} has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB and is not empty.")
+    if size == 0:
+        raise UserError(f"{path.name} is empty. Copy or save the model again.")
+    if size > max_bytes:
+        raise UserError(f"{path.name} has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB. Give a smaller model.")
 
 
 def _load_checkpoint(path: Path, request: _Request) -> Teacher:

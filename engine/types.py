@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -14,6 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+MAX_SIDE = 4096  # pixels; a larger input is a mistyped one, and its pool would fill the disk
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.integer[Any]]
@@ -80,6 +83,10 @@ class Kernel:
         return int(np.prod(self.shape))
 
 
+def _plain(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """From decoded image to the teacher's input: resize, crop, then (pixel * scale - mean) / std.
@@ -100,16 +107,22 @@ class Preprocessing:
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
 
     def __post_init__(self) -> None:
-        if self.height < 1 or self.width < 1:
-            raise UserError(f"input size must be positive, got {self.height}x{self.width}.")
+        if min(self.height, self.width) < 1 or max(self.height, self.width) > MAX_SIDE:
+            raise UserError(f"input size is {self.height}x{self.width}; each side must be from 1 to {MAX_SIDE} pixels.")
         if self.resize is not None and self.resize < max(self.height, self.width):
             raise UserError(
                 f"resize {self.resize} is smaller than the crop {self.height}x{self.width}. Resize to at least the crop, or leave it empty."
             )
         if len(self.mean) != self.channels or len(self.std) != self.channels:
             raise UserError(f"mean and std need one number per channel ({self.channels}), got {len(self.mean)} and {len(self.std)}.")
-        if any(value == 0 for value in self.std):
-            raise UserError("std contains 0; pixels cannot be divided by it. Use 1 to leave a channel unscaled.")
+        if not all(0 < value < math.inf for value in self.std):
+            raise UserError(
+                f"std is {_plain(self.std)}; pixels are divided by it, so each must be above 0. Use 1 to leave a channel unscaled."
+            )
+        if not all(map(math.isfinite, self.mean)) or not 0 < self.scale < math.inf:
+            raise UserError(
+                f"mean is {_plain(self.mean)} and scale {self.scale:g}; means must be finite and the scale above 0, e.g. 0.00392 for 1/255."
+            )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -135,13 +135,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(SETTINGS)}; all by default")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=0, help="added to every setting's seed: other teachers, other draws")
     parser.add_argument("--store", type=Path, default=default_store(), help="folder for resumable work")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.names or SETTINGS:
-        teacher, unseen = train_teacher(name, SETTINGS[name])
-        for kind, target in targets_of(SETTINGS[name], unseen).items():
-            order = np.random.default_rng(SETTINGS[name].seed).permutation(len(target.labels))
+        setting = replace(SETTINGS[name], seed=SETTINGS[name].seed + options.seed)
+        teacher, unseen = train_teacher(name, setting)
+        for kind, target in targets_of(setting, unseen).items():
+            order = np.random.default_rng(setting.seed).permutation(len(target.labels))
             pool, test = np.split(order[: N_POOL + N_TEST], [min(N_POOL, len(order) // 2)])
             parts = SampleTarget(target.images[pool], target.labels[pool], target.images[test], target.labels[test])
             save_predictions(predict_digits(teacher, parts, options.store), options.out / f"{name}-{kind}.npz")

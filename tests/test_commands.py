@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +181,39 @@ def test_warnings_in_words(family):
         any("share the best score" in w for w in choose("val-acc", predictions, few).warnings)
         or choose("val-acc", predictions, few).ties == 1
     )
+
+
+def test_a_summary_says_memory_probability_and_reservations(capsys, tmp_path):
+    family = str(Path(__file__).parents[1] / "sample_models" / "digits-resnet.npz")
+    one, none = tmp_path / "one.csv", tmp_path / "none.npz"
+    one.write_text("row,label\n" + "".join(f"{row},3\n" for row in range(30)))
+    _, text, _ = run(capsys, "select", family, "--method", "auto")
+    assert "14.4% of the float memory" in text
+    assert "of the best with 100% probability" in text
+    assert "runner-up b4-channel-q99," in text
+    _, text, _ = run(capsys, "select", family, "--method", "auto", "--labels", one)
+    assert "All 30 labels are of one class" in text
+    assert "probability" not in text
+    predictions = load_predictions(family)
+    save_predictions(replace(predictions, labels=np.full(predictions.n_images, -1)), none)
+    _, text, _ = run(capsys, "select", none, "--method", "auto", "--budget", "18%")
+    assert "There are no labels" in text
+    assert "b5-channel-q100" in text
+    assert "in an ONNX file" in text
+    assert "more than the budget of 18.0%" in text
+
+
+def test_no_better_than_guessing_is_said(capsys):
+    family = str(Path(__file__).parents[1] / "sample_models" / "pacs-sketch.npz")
+    _, text, _ = run(capsys, "select", family, "--method", "auto", "--budget", ".22")
+    assert "no better than guessing (1.95)" in text
+
+
+def test_a_path_that_fails_only_when_written_is_one_line(capsys, monkeypatch, family):
+    def full(*_):
+        raise OSError(28, "No space left on device", "x.npz")
+
+    monkeypatch.setattr("engine.commands.select.load_predictions", full)
+    code, out, err = run(capsys, "select", family, "--method", "auto")
+    assert (code, out) == (2, "")
+    assert err == "x.npz cannot be read or written (No space left on device). Check the path, its permissions and the disk.\n"

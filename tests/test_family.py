@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from engine.export.graph import pack_model
 from engine.family import (
     BITS,
     PERCENTILES,
@@ -20,6 +23,7 @@ from engine.family import (
     quantized_kernels,
     quantized_weights,
     standard_family,
+    stored_costs,
     weight_bytes,
 )
 from engine.quantize import Percentiles, dequantize
@@ -153,6 +157,27 @@ def test_budgets_that_mean_nothing_are_refused(text: str) -> None:
 def test_a_size_needs_the_teacher() -> None:
     with pytest.raises(UserError, match="size"):
         parse_budget("1MB", None)
+    for text in ("abc", "22", "1e9"):  # where sizes cannot be read, none is suggested
+        with pytest.raises(UserError) as caught:
+            parse_budget(text, None)
+        assert "MB" not in str(caught.value)
+
+
+def test_stored_costs_are_those_of_the_next_container() -> None:
+    names = ("b2-tensor-q100", "b3-tensor-q100", "b4-tensor-q100", "b5-tensor-q100", "b6-tensor-q99", "b8-tensor-q100", "mine")
+    stored = stored_costs(names, np.array([0.07, 0.1, 0.13, 0.16, 0.19, 0.25, 0.3]))
+    np.testing.assert_array_equal(stored, [0.07, 0.13, 0.13, 0.25, np.nan, 0.25, np.nan])  # b8-tensor-q99 is not there
+
+
+def test_stored_costs_are_what_the_file_takes() -> None:
+    """The packed tensors of a real file against the cost of the sibling that the file's integers belong to."""
+    teacher = tiny_teacher()
+    family = standard_family()
+    stored = stored_costs([recipe.slug for recipe in family], costs(teacher, family))
+    for index in (3, 15, 39, 51, 63):
+        packed = pack_model(teacher, family[index])
+        sibling = replace(family[index], bits=packed.container_bits)
+        assert stored[index] == pytest.approx(cost(teacher, sibling))
 
 
 def test_admissible_forgives_rounding_only() -> None:

@@ -1,6 +1,7 @@
 """`python -m engine label-next`: the JSON contract, the words, and the inputs it refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,21 @@ def test_works_before_any_label_and_in_words(file: Path, capsys: pytest.CaptureF
 def test_refusals_are_one_line(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["label-next", str(file), "-k", "0"]) == 2
     assert "at least 1" in capsys.readouterr().err
+    assert main(["label-next", str(file), "--seed", "-1"]) == 2
+    assert "from 0" in capsys.readouterr().err
+    single = synthetic_predictions(labeled=False)
+    alone = replace(
+        single,
+        candidates=single.candidates[:1],
+        names=single.names[:1],
+        cost=None,
+        candidates_test=None,
+        teacher_test=None,
+        labels_test=None,
+    )
+    save_predictions(alone, tmp_path / "alone.npz")
+    assert main(["label-next", str(tmp_path / "alone.npz")]) == 2
+    assert "only candidate" in capsys.readouterr().err
     full = tmp_path / "full.npz"
     save_predictions(synthetic_predictions(n_images=30), full)
     assert main(["label-next", str(full)]) == 2

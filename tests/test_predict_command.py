@@ -121,7 +121,7 @@ def test_preprocessing_can_be_stated(desk: Path, capsys: pytest.CaptureFixture[s
     record = run(desk, capsys, "--bits", "8", "--mean", "0,0,0", "--std", "1,1,1", "--scale", "1", "--order", "BGR", "--resize", "20")
     stated = json.loads(record["preprocessing"])
     assert (stated["mean"], stated["scale"], stated["order"], stated["resize"]) == ([0, 0, 0], 1, "BGR", 20)
-    assert "inputs of shape" in run(desk, capsys, "--size", "20x24", "--bits", "8", code=2)
+    assert "the model takes" in run(desk, capsys, "--size", "20x24", "--bits", "8", code=2)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,18 @@ def test_preprocessing_can_be_stated(desk: Path, capsys: pytest.CaptureFixture[s
         (("--labels-from-folders",), "is not a class of this teacher"),
         (("--granularity", "lastaxis"), "Keras"),
         (("--out", "no/such/folder/x.npz"), "does not exist"),
+        (("--out", ""), "not the name of a file"),
+        (("--out", "engine"), "not the name of a file"),
+        (("--out", "x.txt"), "written as .npz"),
+        (("--bits", ""), "e.g. 4,8"),
+        (("--percentiles", "abc"), "e.g. 99.5,100"),
+        (("--mean", "abc"), "e.g. 0.485"),
+        (("--mean", "nan,0,0"), "finite"),
+        (("--std=-1,1,1",), "above 0"),
+        (("--scale", "0"), "the scale above 0"),
+        (("--size", "100000"), "1 to 4096"),
+        (("--seed=-1",), "from 0"),
+        (("--teacher", ""), "no teacher was named"),
         (("--unknown",), "--help"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

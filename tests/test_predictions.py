@@ -72,6 +72,7 @@ def _broken(arrays, name, row, value):
         (lambda a: {**a, "candidates": a["candidates"][0]}, r"candidates \(M,N,K\)"),
         (lambda a: {**a, "candidates": (a["candidates"] * 100).astype(int)}, r"dtype int64"),
         (lambda a: {**a, "names": ["x"] * 8}, r"'x' more than once"),
+        (lambda a: {**a, "class_names": ["a", "b", "a", "c"]}, r"class_names has 'a' more than once"),
         (lambda a: {**a, "names": ["x", "y"]}, r"8 entries are needed"),
         (lambda a: {**a, "cost": [0.1, 0.2]}, r"cost must be 8 numbers"),
         (lambda a: {**a, "cost": [np.nan] * 8}, r"negative or non-finite"),
@@ -122,9 +123,10 @@ def test_damaged_and_hostile_files(tmp_path, arrays):
         load_predictions(tmp_path / "cut.npz")
 
 
-def test_a_header_that_promises_too_much_is_refused(tmp_path):
+@pytest.mark.parametrize("shape", [(10**6, 3), (72, 10**12, 10**6), (-1, 3), (2**32, 2**32)])
+def test_a_header_that_promises_too_much_is_refused(tmp_path, shape):
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 3)})
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
     with zipfile.ZipFile(tmp_path / "lies.npz", "w") as archive:
         archive.writestr("teacher.npy", header.getvalue() + b"\0" * 12)
         archive.writestr("candidates.npy", header.getvalue() + b"\0" * 12)

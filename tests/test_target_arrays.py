@@ -54,7 +54,7 @@ def test_floats_are_pixels_of_either_range(tmp_path: Path, dtype: type) -> None:
     ("array", "words"),
     [
         (COLOUR.astype(np.float32) - 1, "pixels must lie"),
-        (np.where(np.arange(7)[:, None] == 3, np.nan, COLOUR), "pixels must lie"),
+        (np.where(np.arange(7)[:, None] == 3, np.nan, COLOUR), "nan or infinite"),
         (COLOUR.astype(np.int64), "uint8 or float"),
         (COLOUR[0, 0], "shape"),
         (np.zeros((2, 4, 4, 5), np.uint8), "shape"),

@@ -45,7 +45,7 @@ def test_specs_that_name_nothing_are_refused(tmp_path: Path) -> None:
     assert "folder" in message(tmp_path)
     assert ".onnx, .keras" in message("resnet18")
     (tmp_path / "empty.onnx").touch()
-    assert "not empty" in message(tmp_path / "empty.onnx")
+    assert "is empty" in message(tmp_path / "empty.onnx")
     save(tiny_teacher(), tmp_path / "t.onnx")
     assert "up to" in message(tmp_path / "t.onnx", max_bytes=100)
 

@@ -33,8 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     predictions = with_class_names(load_predictions(args.file), args.class_names)
     sample: LabeledSample = labeled_sample(predictions, args.labels)
+    if args.seed < 0:
+        raise UserError(f"--seed is {args.seed}; give a whole number from 0.")
     if args.count < 1:
         raise UserError(f"-k is {args.count}; ask for at least 1 image.")
+    if predictions.n_candidates < 2:
+        raise UserError(f"{predictions.names[0]} is the only candidate, so no label can decide anything. Run more candidates.")
     if sample.n >= predictions.n_images:
         raise UserError(f"all {predictions.n_images} images of the pool are labeled already; there is nothing left to label. Use select.")
     mask = admissible_under(predictions, parse_budget(args.budget, None) if args.budget is not None else None)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engine.commands.predict_arguments import ENDS, GRANULARITIES, choose_family, choose_preprocessing, pool_labels, read_class_names
+from engine.commands.predict_arguments import (
+    ENDS,
+    GRANULARITIES,
+    check_out_file,
+    choose_family,
+    choose_preprocessing,
+    pool_labels,
+    read_class_names,
+)
 from engine.commands.progress import progress_bar
 from engine.predict import (
     Pool,
@@ -155,10 +163,11 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
 
 
 def _load_teacher(args: argparse.Namespace) -> Teacher:
+    from engine.importers.graph import restate
     from engine.teacher import load_teacher
 
     teacher = load_teacher(args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names))
-    return replace(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
+    return restate(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -172,8 +181,9 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--test-labels needs the --test-images they belong to.")
     if args.test_fraction is not None and not 0 < args.test_fraction < 1:
         raise UserError(f"--test-fraction is {args.test_fraction:g}; it must lie between 0 and 1.")
-    if not Path(args.out).expanduser().parent.is_dir():
-        raise UserError(f"the folder of --out {args.out!r} does not exist. Create it, or write elsewhere.")
+    if args.seed < 0:
+        raise UserError(f"--seed is {args.seed}; give a whole number from 0.")
+    check_out_file(args.out)
 
 
 # --- the report ---------------------------------------------------------------------------
@@ -216,5 +226,7 @@ def summary(result: dict[str, Any]) -> str:
     ]
     lines += [f"skipped {bad['name']}: {bad['reason']}" for bad in result["skipped"]]
     if result["duplicates"]:
-        lines.append(f"{len(result['duplicates'])} images occur more than once, e.g. {' = '.join(result['duplicates'][0][:3])}.")
+        repeats = sum(len(group) - 1 for group in result["duplicates"])
+        copies = f"{repeats} images repeat others" if repeats > 1 else "1 image repeats another"
+        lines.append(f"{copies}, e.g. {' = '.join(result['duplicates'][0][:3])}.")
     return "\n".join([*lines, *result["notes"], *(f"Warning: {problem}" for problem in result["problems"])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,27 @@ GRANULARITIES: dict[str, tuple[Granularity, ...]] = {
 }
 
 
+_EXAMPLES = {"--bits": "4,8", "--percentiles": "99.5,100", "--mean": "0.485,0.456,0.406", "--std": "0.229,0.224,0.225"}
+
+
+def check_out_file(out: str) -> None:
+    """Refuse a path that no file can be written to, before the long part starts."""
+    path = Path(out)
+    if not out.strip() or path.is_dir():
+        raise UserError(f"--out is {out!r}, which is not the name of a file. Give one, e.g. predictions.npz.")
+    if path.suffix != ".npz":
+        raise UserError(f"--out is {out!r}; predictions are written as .npz. Give a name such as {path.with_suffix('.npz').name}.")
+    if not path.parent.is_dir():
+        raise UserError(f"the folder of --out {out!r} does not exist. Create it, or write elsewhere.")
+    if not os.access(path.parent, os.W_OK):
+        raise UserError(f"the folder of --out {out!r} cannot be written to. Write elsewhere.")
+
+
 def _numbers(text: str, option: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise UserError(f"{option} is {text!r}; it needs numbers separated by commas, e.g. 4,8.") from None
+        raise UserError(f"{option} is {text!r}; it needs numbers separated by commas, e.g. {_EXAMPLES[option]}.") from None
 
 
 def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
@@ -51,10 +68,10 @@ def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
         if len(set(chosen)) < len(chosen):
             raise UserError(f"--candidates names one twice: {args.candidates}. Name each once.")
         return tuple(chosen)
-    bits = _numbers(args.bits, "--bits") if args.bits else BITS
-    if any(value != int(value) for value in bits):
+    bits = _numbers(args.bits, "--bits") if args.bits is not None else BITS
+    if not all(value in range(2, 9) for value in bits):
         raise UserError(f"--bits is {args.bits!r}; bit widths are whole numbers from 2 to 8.")
-    percentiles = _numbers(args.percentiles, "--percentiles") if args.percentiles else PERCENTILES
+    percentiles = _numbers(args.percentiles, "--percentiles") if args.percentiles is not None else PERCENTILES
     return custom_family([int(value) for value in bits], percentiles, GRANULARITIES[args.granularity or "both"], ENDS[args.ends or "both"])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.anchors import ANCHORS
 from engine.choose import METHODS, admissible_under, choose
-from engine.family import parse_budget
+from engine.family import parse_budget, stored_costs
 from engine.labels import read_labels, sample_from_array
 from engine.predictions import load_predictions
 from engine.types import Choice, Floats, LabeledSample, Predictions, UserError
@@ -40,7 +40,21 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         anchor=args.anchor,
         floor=args.floor,
     )
-    return choice_record(choice)
+    runner_up = None if choice.runner_up is None else predictions.names[choice.runner_up]
+    record = {**choice_record(choice), "runner_up_name": runner_up, **_memory(predictions, choice.index)}
+    if budget is not None and (stored := record["stored_cost"]) is not None and stored > budget:
+        record["warnings"].append(
+            f"An ONNX file of {choice.name} takes {stored:.1%} of the float memory, more than the budget of {budget:.1%}: "
+            "ONNX has integers of 2, 4 and 8 bits only. If the file must fit, give a smaller budget or choose one of those widths."
+        )
+    return record
+
+
+def _memory(predictions: Predictions, index: int) -> dict[str, Any]:
+    """Relative weight memory of a candidate: at its true bit width, and as an ONNX file stores it; None where not known."""
+    if predictions.cost is None:
+        return {"cost": None, "stored_cost": None}
+    return {"cost": float(predictions.cost[index]), "stored_cost": float(stored_costs(predictions.names, predictions.cost)[index])}
 
 
 def with_class_names(predictions: Predictions, path: str | None) -> Predictions:
@@ -95,10 +109,32 @@ def _listed(values: Floats | None) -> list[float] | None:
 
 
 def summary(result: dict[str, Any]) -> str:
-    lines = [f"{result['method']} picks {result['name']} (index {result['index']}) with {result['n_labels']} labels."]
-    lines.append(f"score {result['scores'][result['index']]:.4g} ({result['better']} is better), {result['ties']} tied")
+    n, close = result["n_labels"], result.get("probability_close")
+    lines = [
+        f"{result['method']} picks {result['name']} (index {result['index']}) with {n} label{'s' if n != 1 else ''}{_memory_words(result)}."
+    ]
+    score = f"score {result['scores'][result['index']]:.4g} ({result['better']} is better)"
+    if close is not None:
+        lines.append(f"expected loss in nats: {score}")
+    if close is not None and result["reservation"] is None:
+        others = len(result["indistinguishable"]) - 1
+        lines.append(
+            f"within {result['epsilon']:g} of the best with {close[result['index']]:.0%} probability; "
+            f"{others} other candidate{'s' if others != 1 else ''} cannot be told apart from it"
+        )
+    if close is None:
+        lines.append(score if result["ties"] == 1 else f"{score}, shared by {result['ties']} candidates")
     if result["coefficient"] is not None:
-        lines.append(f"coefficient {result['coefficient']:g}")
+        lines.append(f"weight of the labels {result['coefficient']:.3g}")
     if result["runner_up"] is not None:
-        lines.append(f"runner-up {result['runner_up']}, behind by {result['margin']:.3g}")
-    return "\n".join(lines + [f"note: {warning}" for warning in result["warnings"]])
+        lines.append(f"runner-up {result['runner_up_name']}, behind by {result['margin']:.3g}")
+    reserved = [result["reservation"]] if result.get("reservation") else []
+    return "\n".join(lines + [f"note: {warning}" for warning in (*reserved, *result["warnings"])])
+
+
+def _memory_words(result: dict[str, Any]) -> str:
+    cost, stored = result["cost"], result["stored_cost"]
+    if cost is None:
+        return ""
+    file = f" ({stored:.1%} in an ONNX file, which has no integers of its width)" if stored is not None and stored > cost + 1e-9 else ""
+    return f"; it takes {cost:.1%} of the float memory{file}"

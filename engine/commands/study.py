@@ -21,6 +21,7 @@ from engine.types import UserError
 
 HELP = "run the paper's protocol on predictions files and write tables, figures and a report"
 _BAR = 24  # characters
+_EXAMPLES = {"--budgets": "10,25", "--rates": "0,0.2", "--floors": "1e-8,1e-6"}
 Number = TypeVar("Number", int, float)
 
 
@@ -43,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.workers is not None and args.workers < 1:
         raise UserError(f"--workers is {args.workers}; at least 1 is needed.")
+    if not args.out.strip() or any(part.is_file() for part in (Path(args.out), *Path(args.out).parents)):
+        raise UserError(f"--out is {args.out!r}, which is not a folder. Give the name of a folder, e.g. study.")
     config = _config(args)
     result = run_study(args.files, args.out, config, groups=args.groups, workers=args.workers, on_progress=_progress_bar())
     report = write_report(result)
@@ -70,7 +73,7 @@ def _config(args: argparse.Namespace) -> StudyConfig:
 
 
 def _rules(args: argparse.Namespace) -> tuple[str, ...]:
-    named = tuple(_split(args.rules)) if args.rules else METHODS
+    named = METHODS if args.rules is None else tuple(_split(args.rules))
     return (*named, ACTIVE) if args.active and ACTIVE not in named else named
 
 
@@ -82,7 +85,7 @@ def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> tuple[Num
     try:
         return tuple(kind(part) for part in _split(text))
     except ValueError:
-        raise UserError(f"{option} is {text!r}; it must be numbers with commas between them, e.g. 10,25.") from None
+        raise UserError(f"{option} is {text!r}; it must be numbers with commas between them, e.g. {_EXAMPLES[option]}.") from None
 
 
 def _progress_bar() -> Callable[[int, int], None] | None:
@@ -103,6 +106,7 @@ def _progress_bar() -> Callable[[int, int], None] | None:
 
 
 def summary(result: dict[str, Any]) -> str:
-    lines = [f"{len(result['families'])} families, {result['rows']} selections. Report: {Path(result['report'])}"]
+    n = len(result["families"])
+    lines = [f"{n} {'families' if n != 1 else 'family'}, {result['rows']} selections. Report: {Path(result['report'])}"]
     lines += [f"- {sentence}" for sentence in result["findings"]]
     return "\n".join(lines + [f"left out {entry['family']}: {entry['reason']}" for entry in result["skipped"]])

@@ -164,11 +164,19 @@ def _write_header(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...])
 
 def _check_bad(bad: Mapping[int, BadImage], total: int, skip_corrupt: bool) -> None:
     if len(bad) == total:
-        raise UserError(f"none of the {total} images can be read (e.g. {_listed(bad)}). Check what the files are.")
+        example = next(iter(bad.values()))
+        every = f"none of the {total} images" if total > 1 else "the only image"
+        raise UserError(
+            f"{every} {'can' if total > 1 else 'cannot'} be read, e.g. {example.name} ({example.reason}). Check what the files are."
+        )
     if bad and not skip_corrupt:
         raise UserError(f"{len(bad)} of {total} images cannot be read: {_listed(bad)}. Repair or remove them, or pass --skip-corrupt.")
 
 
 def _listed(bad: Mapping[int, BadImage]) -> str:
-    names = [f"{image.name} ({image.reason})" for image in islice(bad.values(), _NAMED)]
+    shown = list(islice(bad.values(), _NAMED))
+    if len({image.reason for image in shown}) == 1:  # said once
+        names = [*(image.name for image in shown[:-1]), f"{shown[-1].name} ({shown[-1].reason})"]
+    else:
+        names = [f"{image.name} ({image.reason})" for image in shown]
     return "; ".join(names) + (f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else "")

@@ -123,16 +123,36 @@ def attenuation(result: StudyResult) -> str:
 
 def summary(result: StudyResult) -> list[str]:
     """The study in a few sentences, for the head of the report and the command line."""
-    sentences = [smallest(result), budgets(result), families(result)]
-    if len(tables.corruption_grid(result)):
-        sentences.append(corruption(result))
-    sentences += [paired(result), regimes(result)]
+    sentences = [*_left_out(result), smallest(result)]
+    if len(comparisons.where_anchoring_wins(result)):
+        sentences += [budgets(result), families(result)]
+        if len(tables.corruption_grid(result)):
+            sentences.append(corruption(result))
+        sentences.append(paired(result))
+    if len(result.candidates):
+        sentences.append(regimes(result))
     optimal = family_tables.anchor_already_optimal(result)
     if len(optimal):
         sentences.append(
             f"The candidate closest to the teacher is already the best in {optimal['already_optimal'].sum()} of {optimal['families'].sum()} families"
         )
     return [f"{sentence}." for sentence in sentences]
+
+
+def _left_out(result: StudyResult) -> list[str]:
+    """What was asked for and gave no row: nobody should have to notice that by its absence."""
+    asked, rows, sentences = result.metadata.get("config", {}), result.results, []
+    too_many = [n for n in asked.get("budgets", ()) if n not in set(rows["n"])]
+    if too_many:
+        sentences.append(f"No family has as many labels as {_listed(too_many)}, so nothing was chosen with that many")
+    unrun = [rule for rule in asked.get("rules", ()) if rule not in set(rows["rule"].str.partition("@")[0])]
+    if unrun:
+        sentences.append(f"Without enough labels there is no result for {', '.join(unrun)}")
+    fitting = rows["memory_budget"].dropna().unique()
+    too_small = [limit for limit in asked.get("memory_budgets", ()) if limit is not None and not np.isclose(fitting, limit).any()]
+    if too_small:
+        sentences.append(f"No candidate fits a memory budget of {', '.join(f'{limit:.2g}' for limit in too_small)}")
+    return sentences
 
 
 def _listed(values: list[int]) -> str:

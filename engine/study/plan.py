@@ -40,6 +40,7 @@ def plan(files: Sequence[str | Path], folder: Path, config: StudyConfig, groupin
     The name of a family's rows carries a fingerprint of file, config and engine: rows that are there are the right ones.
     """
     tasks, skipped, seen, code = [], [], set(), _code_hash()
+    digests: dict[str, str] = {}
     listed = None if grouping is None else set(grouping["family"])
     for family, path in zip(_family_names(files), map(Path, files), strict=True):
         if path.resolve() in seen:
@@ -48,9 +49,11 @@ def plan(files: Sequence[str | Path], folder: Path, config: StudyConfig, groupin
             skipped.append(Skipped(family, f"{path} is not a file. Give the path of an .npz file."))
         elif listed is not None and family not in listed:
             skipped.append(Skipped(family, "the groups file has no line for it. Add one, or leave the file out."))
+        elif (digest := _file_hash(path)) in digests:
+            skipped.append(Skipped(family, f"it has the same bytes as {digests[digest]}; it counts once."))
         else:
             seen.add(path.resolve())
-            digest = _file_hash(path)
+            digests[digest] = family
             key = json.dumps([code, digest, config.to_dict()], sort_keys=True)
             mark = hashlib.sha256(key.encode()).hexdigest()[:16]
             tasks.append(Task(family, path, digest, folder / "families" / f"{family}-{mark}.csv", config))

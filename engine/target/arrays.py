@@ -43,7 +43,9 @@ class ArraySource:
         step = max(1, _CHUNK // max(1, self._array[0].size))
         blocks = [self._array[i : i + step] for i in range(0, len(self._array), step)]
         low, high = np.min([block.min() for block in blocks]), np.max([block.max() for block in blocks])
-        if not (low >= 0 and high <= 255):  # also false for nan
+        if not np.isfinite([low, high]).all():
+            raise UserError(f"{where} holds nan or infinite values; every pixel must be a number. Replace or leave out those images.")
+        if low < 0 or high > 255:
             raise UserError(
                 f"{where} has values from {low:g} to {high:g}; pixels must lie in 0..255 or 0..1. Undo the normalisation first."
             )

@@ -9,6 +9,9 @@ from pathlib import Path
 
 
 def main(arguments: list[str]) -> None:
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return
     quick = "--quick" in arguments
     available = sorted(path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py"))
     wanted = [name for name in arguments if not name.startswith("-")] or available

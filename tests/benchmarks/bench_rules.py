@@ -84,5 +84,7 @@ def main(*, quick: bool = False, folder: Path = FOLDER) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv):
+        sys.exit(__doc__)
     for line in main(folder=Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER):
         print(line, flush=True)

@@ -130,11 +130,28 @@ def test_command_writes_the_study_and_speaks_json(tmp_path: Path, capsys: pytest
     assert header == "family,rule,n,rate,memory_budget,repetition,pick,coefficient,regret,accuracy_regret"
 
 
+def test_what_was_asked_for_and_gave_no_result_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_predictions(make_family(0, n_pool=30), tmp_path / "toy.npz")
+    options = ["--budgets", "1000", "--rules", "val-ce,distortion", "--memory-budgets", ".0001", "--workers", "1"]
+    assert main(["study", str(tmp_path / "toy.npz"), "--out", str(tmp_path / "out"), *options]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("1 family, ")
+    assert "No family has as many labels as 1000" in text
+    assert "no result for val-ce" in text
+    assert "No candidate fits a memory budget of 0.0001" in text
+    assert "Paired differences" not in text  # a title without a finding is none
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--budgets", "ten"], "--budgets is 'ten'"),
         (["--rules", "magic"], "unknown rule 'magic'"),
+        (["--rules", ""], "at least one value"),
+        (["--rates", "many"], "e.g. 0,0.2"),
+        (["--out", ""], "not a folder"),
+        (["--out", "README.md"], "not a folder"),
+        (["--out", "README.md/below"], "not a folder"),
         (["--workers", "0"], "--workers is 0"),
         (["--memory-budgets", "22MB"], "is a size"),
         (["--groups", "nowhere.csv"], "nowhere.csv is not a file"),

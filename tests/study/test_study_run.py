@@ -105,6 +105,13 @@ def test_families_that_cannot_take_part_are_skipped_by_name(files: list[Path], t
     assert "given twice" in reasons["toy0"]
 
 
+def test_a_copy_counts_once(files: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "copy.npz").write_bytes(files[0].read_bytes())
+    result = run_study([files[0], tmp_path / "copy.npz"], tmp_path / "out", CONFIG, workers=1)
+    assert result.families == ("toy0",)
+    assert "same bytes as toy0" in result.skipped[0].reason
+
+
 def test_files_of_one_name_keep_apart(tmp_path: Path) -> None:
     paths = [tmp_path / "a" / "x" / "f.npz", tmp_path / "b" / "x" / "f.npz", tmp_path / "c" / "f.npz"]
     for seed, path in enumerate(paths):
