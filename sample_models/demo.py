@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from engine.choose import choose, statistics_of
-from engine.export import write
+from engine.export import check_folder, write
 from engine.family import parse_slug
 from engine.predict import ProgressReport
 from engine.samples import SAMPLES, load_sample_teacher, sample_names, sample_target
 from engine.sampling import draw_sample
 from engine.target import normalise, prepare
-from engine.types import Choice, Predictions, Teacher
+from engine.types import Choice, Predictions, Teacher, UserError
 from sample_models.families import predict_digits
 from sample_models.measure import Truth, truth_of
 
@@ -113,6 +113,10 @@ def main() -> None:
     parser.add_argument("--repetition", type=int, default=0, help="which of the protocol's random subsets is labeled")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "anchorpoint-demo", help="folder for the exported model")
     options = parser.parse_args()
+    try:
+        check_folder(options.out)
+    except UserError as error:
+        parser.error(str(error))
 
     print(f"1. Teacher: {SAMPLES[options.name].title}. {SAMPLES[options.name].description}")
     teacher = load_sample_teacher(options.name)

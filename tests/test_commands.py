@@ -1,6 +1,7 @@
 """The command line contract: JSON shapes, exit codes, one clear line for every bad input."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -217,3 +218,11 @@ def test_a_path_that_fails_only_when_written_is_one_line(capsys, monkeypatch, fa
     code, out, err = run(capsys, "select", family, "--method", "auto")
     assert (code, out) == (2, "")
     assert err == "x.npz cannot be read or written (No space left on device). Check the path, its permissions and the disk.\n"
+
+
+def test_onnxruntime_reports_nothing_to_its_maker(tmp_path):
+    """Without the setting, importing onnxruntime leaves a device id and an event store behind and opens an uploader."""
+    home = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": os.environ["PATH"]}
+    for code in ("import engine, onnxruntime", "import engine.export.bundle_predict"):
+        subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], env=home, check=True, capture_output=True)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -157,9 +157,17 @@ def test_links_bombs_and_junk_are_refused(exported: Path, tmp_path: Path) -> Non
     for name in ("junk.zip", "half.zip", "absent.zip"):
         with pytest.raises(UserError):
             verify(tmp_path / name)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    assert not verify(empty).passed
+
+
+def test_what_is_no_bundle_is_said_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        archive.writestr("cats/1.png", b"x")
+    for name in ("folder", "photos.zip"):
+        with pytest.raises(UserError, match=f"{name}' is not a bundle written by export: it has no certificate.json. Give the folder"):
+            verify(tmp_path / name)
+    with pytest.raises(UserError, match="path is empty"):
+        verify("")
 
 
 def test_symbolic_link_in_a_folder_is_not_followed(folder: Path, tmp_path: Path) -> None:

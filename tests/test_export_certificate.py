@@ -12,8 +12,8 @@ import pytest
 
 from engine.export import Certificate, verify, write
 from engine.export.parity import judged_probabilities
-from engine.export.report import size
-from engine.family import parse_slug
+from engine.export.report import size, size_words
+from engine.family import cost, parse_slug
 from engine.importers.agreement import random_images
 from engine.types import Teacher, UserError
 from tests.tiny_teacher import tiny_teacher
@@ -101,6 +101,9 @@ def test_stored_predictions_in_float32_pass(teacher: Teacher, tmp_path: Path) ->
     certificate = write(teacher, RECIPE, tmp_path, images=images, judged=judged, profiles=False)
     assert certificate.passed
     assert any("stored predictions" in note for note in certificate.notes)
+    assert certificate.finding == "is the model that was judged: it repeats the stored predictions on 3 images"
+    assert "the file is the model that was judged" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "This file is the model that was judged" in (tmp_path / "certificate.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -116,6 +119,24 @@ def test_without_images_noise_is_used_and_said_so(teacher: Teacher, tmp_path: Pa
     certificate = write(teacher, RECIPE, tmp_path, profiles=False)
     assert certificate.passed
     assert any("seeded noise" in note for note in certificate.notes)
+    assert certificate.finding == "repeats the quantized model of its recipe on 4 images of seeded noise"
+    _claims_no_judgement(tmp_path, certificate.finding)
+
+
+def test_images_without_judged_predictions_claim_no_judgement(written: tuple) -> None:
+    folder, certificate, _ = written
+    assert certificate.finding == "repeats the quantized model of its recipe on 6 images"
+    _claims_no_judgement(folder, certificate.finding)
+
+
+def _claims_no_judgement(folder: Path, finding: str) -> None:
+    """No file of the export may say that predictions were judged when none were given."""
+    texts = {name: (folder / name).read_text(encoding="utf-8") for name in ("README.md", "certificate.html", "certificate.json")}
+    assert finding in texts["README.md"]
+    assert finding in texts["certificate.html"]
+    assert '"judged": false' in texts["certificate.json"]
+    for text in texts.values():
+        assert "judged" not in text.replace('"judged": false', "").replace("<span class=n>judged</span>", "")
 
 
 def test_writing_again_replaces_everything_and_repeats_the_bytes(teacher: Teacher, tmp_path: Path) -> None:
@@ -150,7 +171,19 @@ def test_int4_instead_of_int2_is_said(teacher: Teacher, tmp_path: Path) -> None:
     assert certificate.passed
     assert certificate.model["container_bits"] == 4
     assert any("INT4" in note for note in certificate.notes)
+    assert "codes of 2 bits stored as INT4 add" in size_words(certificate)
     assert "--max-opset 21" in certificate.command
+
+
+def test_both_sizes_and_their_reason_are_said(teacher: Teacher, tmp_path: Path) -> None:
+    for slug, reason in (("b5-channel-q99.5", "codes of 5 bits stored as INT8 add"), ("b4-channel-q99.5", "graph and zero points add")):
+        certificate = write(teacher, parse_slug(slug), tmp_path, profiles=False)
+        words = size_words(certificate)
+        assert f"The recipe counts {size(certificate.sizes.theory)}, {cost(teacher, parse_slug(slug)):.1%} of the float weights" in words
+        assert f"the file takes {size((tmp_path / 'model.onnx').stat().st_size)}" in words
+        assert reason in words
+        assert words in (tmp_path / "README.md").read_text(encoding="utf-8")
+        assert words in (tmp_path / "certificate.html").read_text(encoding="utf-8")
 
 
 def test_probabilities_as_output(tmp_path: Path) -> None:

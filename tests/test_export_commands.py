@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from engine.__main__ import main
 from engine.export import Certificate
 from engine.export.bundle_predict import prepare as bundle_prepare
 from engine.export.parity import judged_probabilities
-from engine.family import parse_slug, standard_family
+from engine.family import costs, parse_slug, standard_family
 from engine.importers.graph import save
-from engine.predictions import make_predictions, save_predictions
+from engine.predictions import load_predictions, make_predictions, save_predictions
 from engine.target import normalise, prepare
 from engine.target.decode import decode
 from engine.types import Preprocessing
@@ -95,6 +96,102 @@ def test_predictions_of_another_model_fail(capsys: pytest.CaptureFixture[str], w
     arguments = ("--candidate", SLUG, "--images", work / "images.npy", "--predictions", work / "rows.npz")
     code, result, _ = _run(capsys, "export", "--teacher", tmp_path / "other.onnx", *arguments, "--out", tmp_path / "out")
     assert (code, result["passed"]) == (2, False)
+
+
+def _stored(work: Path, path: Path, **fields: object) -> Path:
+    """Save the predictions of `work` with other fields."""
+    found = load_predictions(work / "rows.npz")
+    save_predictions(replace(found, **fields), path)
+    return path
+
+
+def test_predictions_of_another_model_are_refused_by_cost_or_classes(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path
+) -> None:
+    names = load_predictions(work / "rows.npz").names
+    right, wrong = (
+        _stored(work, tmp_path / name, cost=costs(teacher, [parse_slug(slug) for slug in names]))
+        for name, teacher in (("right.npz", tiny_teacher()), ("wrong.npz", tiny_teacher(width=12)))
+    )
+    other = tmp_path / "classes.npz"
+    save_predictions(make_predictions(np.full((2, 3), 1 / 3), np.full((1, 2, 3), 1 / 3), names=[SLUG]), other)
+    foreign = _stored(work, tmp_path / "foreign.npz", names=("a", "b", "c"), cost=np.array([0.1, 0.2, 0.3]))  # another quantizer's
+    start = ("export", "--teacher", work / "tiny.onnx", "--candidate", SLUG)
+    for path, words in ((wrong, "of another model than"), (other, "3 classes and")):
+        code, result, errors = _run(capsys, *start, "--predictions", path, "--out", tmp_path / "no")
+        assert (code, result) == (2, {})
+        assert words in errors
+        assert len(errors.strip().splitlines()) == 1
+        assert not (tmp_path / "no").exists()
+    for path in (right, foreign):
+        assert _run(capsys, *start, "--predictions", path, "--out", tmp_path / "out")[0] == 0
+
+
+def test_summary_claims_only_what_was_compared(capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path) -> None:
+    start = ["export", "--teacher", str(work / "tiny.onnx"), "--out", str(tmp_path / "out"), "--predictions", str(work / "rows.npz")]
+    cases = [
+        (["--candidate", SLUG], "repeats the quantized model of its recipe on 4 images of seeded noise", "give the --images"),
+        (["--candidate", "b5-tensor-q99", "--images", str(work / "images")], "of its recipe on 12 images", "hold no b5-tensor-q99"),
+        (["--candidate", SLUG, "--images", str(work / "images.npy")], "is the model that was judged", None),
+    ]
+    for arguments, finding, uncompared in cases:
+        assert main([*start, *arguments]) == 0
+        out = capsys.readouterr().out
+        assert finding in out
+        assert ("is the model that was judged" in out) == (uncompared is None)
+        assert ("was not compared with the predictions given" in out) == (uncompared is not None)
+        assert uncompared is None or uncompared in out
+        assert "The recipe counts" in out
+        assert "the file takes" in out
+
+
+def test_folder_and_zip_are_checked_before_the_teacher_is_read(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("mine")
+    (tmp_path / "out.zip").write_text("mine")
+    start = ("export", "--teacher", "absent.onnx", "--candidate", SLUG)
+    for arguments, words in (
+        (("--out", ""), "empty text"),
+        (("--out", tmp_path / "mine"), "holds README.md"),
+        (("--out", tmp_path / "out", "--bundle"), "no bundle written by export"),
+        (("--out", "/", "--bundle"), "nothing lies beside"),
+    ):
+        code, _, errors = _run(capsys, *start, *arguments)
+        assert code == 2
+        assert words in errors
+        assert len(errors.strip().splitlines()) == 1
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    code, result, _ = _run(capsys, "export", "--teacher", work / "tiny.onnx", "--candidate", SLUG, "--out", ".", "--bundle")
+    assert (code, result["bundle"]) == (0, str(tmp_path / "here.zip"))
+
+
+def test_verify_of_no_bundle_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str], work: Path) -> None:
+    for path in (work / "images", work / "files.npz", work / "tiny.onnx", work / "absent", ""):
+        assert main(["verify", str(path)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert len(captured.err.strip().splitlines()) == 1
+        assert "Give the folder or .zip that python -m engine export wrote." in captured.err
+
+
+def test_corrupt_images_are_refused_without_naming_an_option_that_is_not_there(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path
+) -> None:
+    out, images = tmp_path / "out", tmp_path / "images"
+    images.mkdir()
+    (images / "bad.png").write_bytes(b"no image")
+    start = ("export", "--teacher", work / "tiny.onnx", "--candidate", SLUG, "--out", out)
+    assert _run(capsys, *start)[0] == 0
+    for arguments in ((*start, "--images", images), ("verify", out, "--images", images)):
+        code, _, errors = _run(capsys, *arguments)
+        assert code == 2
+        assert "bad.png" in errors
+        assert "skip" not in errors
+        assert "Repair or remove it, or give other images." in errors
 
 
 @pytest.mark.parametrize(

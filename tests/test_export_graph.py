@@ -217,3 +217,14 @@ def test_limit_widens_only_as_far_as_the_float_graph_itself_moves() -> None:
     runs = [run_file(model.SerializeToString(), images, teacher.output, options(level)) for level in ("disabled", "all")]
     assert 1e-5 <= limit <= 1e-3
     assert limit >= min(1e-3, 8 * np.abs(runs[0] - runs[1]).max())
+
+
+def test_divergence_below_zero_by_rounding_is_shown_as_zero() -> None:
+    teacher = tiny_teacher()
+    images = random_images(4, teacher.preprocessing, 0)
+    probs = run_file(teacher.graph, images, teacher.output, options())
+    for factor, passed in ((1 - 1e-9, True), (1 - 1e-3, False)):  # expected rows that sum to less than 1 make KL negative
+        checks = {check.name: check for check in runtime_checks(teacher.graph, Comparison(images, probs * factor, teacher.output))}
+        found = checks["KL divergence"]
+        assert found.value is not None
+        assert (found.passed, found.value == 0.0, "is 0 on average" in found.sentence) == (passed, passed, passed)

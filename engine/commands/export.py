@@ -1,4 +1,4 @@
-"""`export`: write a candidate as packed ONNX with its certificate, and check that it is the model that was judged."""
+"""`export`: write a candidate as packed ONNX with its certificate, and check that the file repeats what it must."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from engine.commands.select import labeled_sample
 from engine.family import parse_candidate, parse_slug, standard_family
 from engine.types import Floats, Predictions, Recipe, Teacher, UserError
+
+if TYPE_CHECKING:
+    from engine.export import Certificate
 
 HELP = "write a candidate as packed ONNX with its certificate"
 
@@ -26,7 +29,7 @@ _N_IMAGES = 16  # enough to show a difference, few enough to run every way in se
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--teacher", required=True, help="a model file, timm:NAME or sample:NAME")
     parser.add_argument("--candidate", help="its name or number, e.g. b4-channel-q99.5-ends or 26; without it, the pick of --method")
-    parser.add_argument("--out", required=True, help="folder to write")
+    parser.add_argument("--out", required=True, help="folder to write: new, or with an earlier export")
     parser.add_argument("--images", help="images to check the file with: folder, .zip, .npy or .npz (default: seeded noise)")
     parser.add_argument("--n-images", type=int, default=_N_IMAGES, help="how many of them")
     parser.add_argument("--max-opset", type=int, default=25, help="highest ONNX opset allowed; 2-bit integers need 25, else 21 is enough")
@@ -46,13 +49,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    from engine.export import write, write_bundle
+    from engine.export import check_folder, check_predictions, check_zip, write, write_bundle
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")
+    formats = tuple(part.strip() for part in args.formats.split(","))
+    check_folder(args.out, formats)
+    zip_path = check_zip(_zip_path(args.out)) if args.bundle else None
     predictions, evidence = _evidence(args)
     recipe = _recipe(args, evidence)
     teacher = _load_teacher(args)
+    if predictions is not None:
+        check_predictions(predictions, teacher)
     rows = _rows(args, teacher, predictions, recipe) if args.images else _Rows(None, None)
     certificate = write(
         teacher,
@@ -62,24 +70,46 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         images=rows.images,
         judged=rows.judged,
         evidence=evidence,
-        formats=tuple(part.strip() for part in args.formats.split(",")),
+        formats=formats,
         source_path=_source_path(args.teacher),
         command=_command(args, recipe),
         on_progress=_progress,
     )
-    bundle = write_bundle(args.out, Path(args.out).with_name(Path(args.out).name + ".zip")) if args.bundle else None
+    bundle = None if zip_path is None else str(write_bundle(args.out, zip_path))
+    notes = (*certificate.notes, *_uncompared(predictions, rows, recipe))
+    return {"folder": str(args.out), "bundle": bundle, **_record(certificate), "notes": list(notes)}
+
+
+def _record(certificate: Certificate) -> dict[str, Any]:
+    from engine.export.report import size_words
+
     return {
-        "folder": str(args.out),
-        "bundle": None if bundle is None else str(bundle),
         "recipe": certificate.recipe,
         "passed": certificate.passed,
         "failed": not certificate.passed,
+        "finding": certificate.finding,
         "sha256": certificate.sha256,
         "checks": [asdict(check) for check in certificate.checks],
         "sizes": asdict(certificate.sizes),
+        "sizes_in_words": size_words(certificate),
         "profiles": [asdict(profile) for profile in certificate.profiles],
-        "notes": list(certificate.notes),
     }
+
+
+def _zip_path(out: str) -> Path:
+    """Return OUT.zip beside the folder, also where the folder is given as `.` or `..`."""
+    folder = Path(out) if Path(out).name not in ("", "..") else Path(out).resolve()
+    if not folder.name:
+        raise UserError(f"--bundle writes a zip beside the folder, and nothing lies beside {out!r}. Give another folder.")
+    return folder.with_name(f"{folder.name}.zip")
+
+
+def _uncompared(predictions: Predictions | None, rows: _Rows, recipe: Recipe) -> tuple[str, ...]:
+    """Say it where predictions were given and the file was not compared with them."""
+    if predictions is None or rows.judged is not None:
+        return ()
+    reason = "give the --images they were made on to do so" if rows.images is None else f"they hold no {recipe.slug}"
+    return (f"The file was not compared with the predictions given: {reason}.",)
 
 
 def _progress(done: int, total: int) -> None:
@@ -165,11 +195,14 @@ class _Rows:
 
 def prepared_images(path: str, indices: list[int] | None, n: int, preprocessing: Any) -> NDArray[np.float32]:
     """Return n images of a set (or those at `indices`) as a model takes them, float32 (n, ...)."""
-    from engine.target import normalise, open_images, pool_order, prepare
+    from engine.target import UnreadableImageError, normalise, open_images, pool_order, prepare
 
     images = open_images(path)
     chosen = indices if indices is not None else [int(i) for i in pool_order(images)[:n]]
-    return normalise(np.stack([prepare(images.read(i), preprocessing) for i in chosen]), preprocessing)
+    try:
+        return normalise(np.stack([prepare(images.read(i), preprocessing) for i in chosen]), preprocessing)
+    except UnreadableImageError as error:  # `predict` can skip such images, a comparison cannot
+        raise UserError(f"image {error.name!r} cannot be used: {error.reason}. Repair or remove it, or give other images.") from error
 
 
 def _rows(args: argparse.Namespace, teacher: Teacher, predictions: Predictions | None, recipe: Recipe) -> _Rows:
@@ -191,8 +224,8 @@ def _rows(args: argparse.Namespace, teacher: Teacher, predictions: Predictions |
 
 
 def summary(result: dict[str, Any]) -> str:
-    sizes, failed = result["sizes"], [check for check in result["checks"] if not check["passed"]]
-    verdict = "it is the model that was judged" if not failed else "it is NOT certified"
-    lines = [f"{result['folder']}/model.onnx: {result['recipe']}, {sizes['file'] / sizes['float_file']:.1%} of the float file; {verdict}."]
+    failed = [check for check in result["checks"] if not check["passed"]]
+    verdict = "it is NOT certified" if failed else f"the file {result['finding']}"
+    lines = [f"{result['folder']}/model.onnx: {result['recipe']}; {verdict}.", result["sizes_in_words"]]
     lines += [f"failed: {check['sentence']}" for check in failed]
     return "\n".join([*lines, *result["notes"]])

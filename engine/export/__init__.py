@@ -1,9 +1,10 @@
-"""The exact bytes that were judged: packed ONNX, its certificate, framework-native copies, the bundle and its verification."""
+"""The exact bytes of a candidate: packed ONNX, its certificate, framework-native copies, the bundle and its verification."""
 
 from engine.export.bundle import write_bundle
 from engine.export.certificate import Certificate, Check, Probe, Profile, Sizes
-from engine.export.evidence import choice_evidence
+from engine.export.evidence import check_predictions, choice_evidence
 from engine.export.native import FORMATS, load_packed
+from engine.export.place import check_folder, check_zip
 from engine.export.verification import Verification, verify
 from engine.export.writing import write
 
@@ -15,6 +16,9 @@ __all__ = [
     "Profile",
     "Sizes",
     "Verification",
+    "check_folder",
+    "check_predictions",
+    "check_zip",
     "choice_evidence",
     "load_packed",
     "verify",

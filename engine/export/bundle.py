@@ -9,20 +9,20 @@ import hashlib
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from engine.export.certificate import Certificate
+from engine.export.place import CERTIFICATE, MAX_CERTIFICATE_BYTES, check_zip
 from engine.types import UserError
 from engine.whole_file import whole_file
 
-CERTIFICATE = "certificate.json"
 MAX_FILES = 50
 MAX_BYTES = 8 * 1000**3  # unpacked, all files together
-MAX_CERTIFICATE_BYTES = 64 * 1000**2
+_GIVE = "Give the folder or .zip that python -m engine export wrote."
 _BLOCK = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can state: the same folder gives the same bytes
 
@@ -52,9 +52,10 @@ class Bundle:
 def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:
     """Zip the files that the folder's certificate lists, and the certificate; return the zip's path.
 
-    The same folder gives the same bytes. Raises UserError if the folder holds no complete export.
+    The same folder gives the same bytes. Raises UserError if the folder holds no complete export, or if the zip's place is taken
+    by something else than an earlier bundle.
     """
-    folder, target = Path(folder), Path(zip_path)
+    folder, target = Path(folder), check_zip(zip_path)
     with open_bundle(folder) as bundle:
         names = sorted({CERTIFICATE, *read_certificate(bundle).files})
         missing = [name for name in names if name not in bundle.sizes]
@@ -69,9 +70,7 @@ def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:
 
 
 def read_certificate(bundle: Bundle) -> Certificate:
-    """Return the bundle's certificate; raise UserError if there is none or it is damaged."""
-    if CERTIFICATE not in bundle.sizes:
-        raise UserError("there is no certificate.json here. Give the folder or zip that python -m engine export wrote.")
+    """Return the bundle's certificate; raise UserError if it is damaged."""
     if bundle.sizes[CERTIFICATE] > MAX_CERTIFICATE_BYTES:
         raise UserError("certificate.json is larger than any certificate. This is no bundle of ours.")
     try:
@@ -83,18 +82,28 @@ def read_certificate(bundle: Bundle) -> Certificate:
 
 @contextmanager
 def open_bundle(path: str | Path) -> Iterator[Bundle]:
-    """Open a bundle folder or zip; raise UserError if it is neither, or breaks a bound."""
+    """Open a bundle folder or zip; raise UserError if it is neither, has no certificate, or breaks a bound."""
+    if not str(path).strip():
+        raise UserError(f"the bundle's path is empty. {_GIVE}")
     path = Path(path)
     if path.is_dir():
-        yield _folder(path)
+        files = _folder(path)
+        _require_certificate(files.sizes, path)
+        yield files
         return
     if not path.is_file():
-        raise UserError(f"there is nothing at {str(path)!r}. Give the folder or zip that python -m engine export wrote.")
+        raise UserError(f"there is nothing at {str(path)!r}. {_GIVE}")
     try:
         with zipfile.ZipFile(path) as archive:
+            _require_certificate(archive.namelist(), path)
             yield _archive(archive, path.name)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
-        raise UserError(f"{path.name} is damaged or no zip. Copy the bundle again.") from error
+        raise UserError(f"{str(path)!r} is no bundle written by export, or a damaged one: it cannot be read as a zip. {_GIVE}") from error
+
+
+def _require_certificate(names: Collection[str], path: Path) -> None:
+    if CERTIFICATE not in names:
+        raise UserError(f"{str(path)!r} is not a bundle written by export: it has no {CERTIFICATE}. {_GIVE}")
 
 
 def _folder(folder: Path) -> Bundle:

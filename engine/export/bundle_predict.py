@@ -6,14 +6,17 @@ Needs onnxruntime, numpy and pillow. How an image is prepared is written in the 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from PIL import Image, ImageOps
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports use to its maker unless told before it is imported
+import onnxruntime as ort
 
 FAST = False  # True unpacks the weights to float at load: faster, and as much memory as the float model
 

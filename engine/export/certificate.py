@@ -57,7 +57,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Probe:
-    """Inputs whose judged probabilities are kept, so that anyone can repeat the comparison.
+    """Inputs whose expected probabilities are kept, so that anyone can repeat the comparison.
 
     `probs` holds (n, K) little-endian float32 in base64. Seeded noise is described by `seed`; the user's own images by the
     sha256 of each prepared image, so that the images themselves need not travel.
@@ -86,7 +86,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The evidence that a file is the model that was judged. `files` maps each file of the bundle to its sha256."""
+    """The evidence that a file is the model it is said to be. `files` maps each file of the bundle to its sha256."""
 
     recipe: str
     teacher: Mapping[str, Any]
@@ -110,6 +110,17 @@ class Certificate:
     def sha256(self) -> str:
         """The hash of model.onnx."""
         return self.files["model.onnx"]
+
+    @property
+    def finding(self) -> str:
+        """What the checks showed of the file, as the end of a sentence that claims no more than what was compared."""
+        if not self.passed:
+            return "did not pass: do not deploy it"
+        n_images = self.model.get("n_images", "some")
+        if self.model.get("judged") is True:
+            return f"is the model that was judged: it repeats the stored predictions on {n_images} images"
+        inputs = "images of seeded noise" if self.model.get("inputs") == "noise" else "images"
+        return f"repeats the quantized model of its recipe on {n_images} {inputs}"
 
     def to_json(self) -> str:
         """Return the certificate as JSON text, the same text for the same content, with a seal that shows accidental edits."""

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 PROBE_SEED = 20260
 PROBE_IMAGES = 4
-KEPT_IMAGES = 32  # rows of the user's own images whose judged probabilities stay in the certificate
+KEPT_IMAGES = 32  # rows of the user's own images whose expected probabilities stay in the certificate
 STEPS = 16  # packing, weights, nine runtime checks, reference, three profiles, files
 
 
@@ -109,7 +109,13 @@ def draft(request: Request, packed: PackedModel, steps: Steps) -> Certificate:
     return Certificate(
         recipe=recipe.slug,
         teacher=_teacher_facts(teacher),
-        model={"opset": packed.opset, "container_bits": packed.container_bits, "n_images": len(trial.comparison.images)},
+        model={
+            "opset": packed.opset,
+            "container_bits": packed.container_bits,
+            "n_images": len(trial.comparison.images),
+            "inputs": "noise" if request.images is None else "images",
+            "judged": request.judged is not None,
+        },
         checks=tuple(checks),
         sizes=sizes,
         profiles=tuple(steps.counted(measured)),
@@ -143,7 +149,10 @@ def _trial(request: Request, weights: Weights) -> _Trial:
     expected, limit = run_file(candidate, noise, teacher.output, options()), rounding_limit(candidate, noise, teacher.output)
     probe = Probe.of(expected, limit, seed=PROBE_SEED)
     if request.images is None:
-        note = f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed {PROBE_SEED})."
+        note = (
+            f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed {PROBE_SEED}), against predictions "
+            "of the dequantized float graph, made now."
+        )
         return _Trial(Comparison(noise, expected, teacher.output, limit), (probe,), note)
     images = np.ascontiguousarray(request.images, np.float32)
     stored = request.judged

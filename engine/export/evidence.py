@@ -1,11 +1,46 @@
-"""Why this candidate: a choice as the record that a certificate keeps. Knows choices and predictions, not how either was made."""
+"""Why this candidate: a choice as the record that a certificate keeps, and whether its predictions can be this teacher's.
+
+Knows choices and predictions, not how either was made.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from engine.export.certificate import plain
-from engine.types import Choice, Predictions
+from engine.family import cost, parse_slug
+from engine.types import Choice, Predictions, Recipe, Teacher, UserError
+
+_COST_TOLERANCE = 5e-4  # costs may have been written with three decimals; other models differ by more
+
+
+def check_predictions(predictions: Predictions, teacher: Teacher) -> None:
+    """Raise UserError if the predictions cannot be this teacher's: other classes, or candidates that cost another share of it.
+
+    A predictions file names no teacher. Another model of the same shape passes here; comparing outputs on images finds it.
+    """
+    if predictions.n_classes != teacher.n_classes:
+        raise UserError(
+            f"the predictions have {predictions.n_classes} classes and {teacher.name} has {teacher.n_classes}: they are of another model. "
+            "Give the predictions made with this teacher."
+        )
+    if predictions.cost is None:
+        return
+    for name, stated in zip(predictions.names, predictions.cost, strict=True):
+        recipe = _recipe(name)
+        if recipe is not None and abs(cost(teacher, recipe) - stated) > _COST_TOLERANCE:
+            raise UserError(
+                f"the predictions are of another model than {teacher.name}: {name} costs {stated:.4%} of the float weights there, "
+                f"{cost(teacher, recipe):.4%} here. Give the predictions made with this teacher."
+            )
+
+
+def _recipe(name: str) -> Recipe | None:
+    """Return the recipe a candidate's name states; None for a name from another quantizer, whose cost is its own."""
+    try:
+        return parse_slug(name)
+    except UserError:
+        return None
 
 
 def choice_evidence(choice: Choice, predictions: Predictions) -> dict[str, Any]:

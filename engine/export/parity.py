@@ -1,4 +1,4 @@
-"""Run an exported file every way a stranger may run it, and compare with the probabilities that were judged.
+"""Run an exported file every way a stranger may run it, and compare with the probabilities it must repeat.
 
 Knows onnxruntime, onnx's reference evaluator and the limits. Knows nothing of files, sizes or certificates as a whole.
 """
@@ -46,7 +46,7 @@ _FAILURES: tuple[type[Exception], ...] = tuple(
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Inputs (n, ...) float32, the probabilities (n, K) judged on them, what the file returns, and how far it may be off."""
+    """Inputs (n, ...) float32, the probabilities (n, K) it must repeat, what the file returns, and how far it may be off."""
 
     images: NDArray[np.float32]
     judged: Floats
@@ -113,13 +113,13 @@ def image_digests(images: NDArray[np.float32]) -> tuple[str, ...]:
 
 
 def check_weights(content: bytes, teacher: Teacher, recipe: Recipe, weights: Weights | None = None) -> Check:
-    """Check that the kernels onnxruntime unpacks from the file equal the judged ones bit for bit, float endpoints included."""
+    """Check that the kernels onnxruntime unpacks from the file equal the recipe's bit for bit, float endpoints included."""
     wanted = {**teacher.weights, **(weights if weights is not None else candidate_weights(teacher, recipe))}
     found = _unpacked(onnx.ModelProto.FromString(content), {kernel.name: kernel.shape for kernel in teacher.kernels})
     wrong = [name for name, array in found.items() if array.tobytes() != np.ascontiguousarray(wanted[name]).tobytes()]
-    sentence = f"All {len(found)} kernels in the file equal the judged ones bit for bit."
+    sentence = f"All {len(found)} kernels in the file equal the recipe's bit for bit."
     if wrong:
-        sentence = f"{len(wrong)} of {len(found)} kernels differ from the judged ones, first {wrong[0]}."
+        sentence = f"{len(wrong)} of {len(found)} kernels differ from the recipe's, first {wrong[0]}."
     return Check("weights", not wrong, float(len(wrong)), 0.0, sentence)
 
 
@@ -187,13 +187,13 @@ def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 
 def _difference(name: str, probs: Floats, judged: Floats, limit: float) -> Check:
     value = float(np.abs(probs - judged).max()) if probs.shape == judged.shape else float("inf")
     passed = bool(value < limit)  # nan is no pass
-    verdict = "" if passed else ": this is not the model that was judged"
-    return Check(name, passed, value, limit, f"Probabilities differ by at most {value:.1e} from the judged ones{verdict}.")
+    verdict = "" if passed else ": this is another model"
+    return Check(name, passed, value, limit, f"Probabilities differ by at most {value:.1e} from the expected ones{verdict}.")
 
 
 def _argmax(probs: Floats, judged: Floats, limit: float) -> Check:
     if probs.shape != judged.shape:
-        return Check("same class", False, None, 1.0, f"The file returns {probs.shape[1]} classes, {judged.shape[1]} were judged.")
+        return Check("same class", False, None, 1.0, f"The file returns {probs.shape[1]} classes, {judged.shape[1]} are expected.")
     same = probs.argmax(axis=1) == judged.argmax(axis=1)
     top = np.sort(judged, axis=1)[:, -2:]
     tied = top[:, 1] - top[:, 0] < 2 * limit  # too close for any float arithmetic to order
@@ -208,7 +208,8 @@ def _divergence(probs: Floats, judged: Floats) -> Check:
         return Check("KL divergence", False, None, KL_LIMIT, "Cannot be computed between different numbers of classes.")
     p, q = np.maximum(judged, FLOOR).astype(np.float64), np.maximum(probs, FLOOR)
     value = float(np.mean(np.sum(judged * (np.log(p) - np.log(q)), axis=1)))
-    return Check("KL divergence", bool(abs(value) < KL_LIMIT), value, KL_LIMIT, f"KL(judged ‖ exported) is {value:.1e} on average.")
+    value = 0.0 if -KL_LIMIT < value < 0 else value  # rounding: no divergence is below zero
+    return Check("KL divergence", bool(abs(value) < KL_LIMIT), value, KL_LIMIT, f"KL(expected ‖ exported) is {value:.2g} on average.")
 
 
 def _batches(content: bytes, comparison: Comparison) -> Check:

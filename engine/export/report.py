@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.export.certificate import Certificate, Sizes
 from engine.export.native import FORMATS
+from engine.family import parse_slug
 
 _SCRIPT = Path(__file__).with_name("bundle_predict.py")
 _STYLE = """
@@ -37,21 +38,34 @@ def size(n: float) -> str:
     return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:.3g} {unit}"
 
 
+def size_words(certificate: Certificate) -> str:
+    """Say what the recipe counts, what the file takes, and why the two differ."""
+    sizes, bits, width = certificate.sizes, parse_slug(certificate.recipe).bits, certificate.model["container_bits"]
+    stored, graph = size(sizes.weights - sizes.theory), size(sizes.file - sizes.weights)
+    reason = f"codes of {bits} bits stored as INT{width} add {stored}, the graph {graph}"
+    if width == bits:
+        reason = f"graph and zero points add {size(sizes.file - sizes.theory)}"
+    return (
+        f"The recipe counts {size(sizes.theory)}, {sizes.theory / sizes.float_weights:.1%} of the float weights; "
+        f"the file takes {size(sizes.file)}, {sizes.file / sizes.float_file:.1%} of the float file: {reason}."
+    )
+
+
 # --- certificate.html ---------------------------------------------------------------------
 
 
 def certificate_html(certificate: Certificate) -> str:
     """Return the certificate as one HTML page that loads nothing else."""
     c = certificate
-    verdict = "This file is the model that was judged" if c.passed else "This file did not pass: do not deploy it"
     failed = [check.name for check in c.checks if not check.passed]
     lead = f"{len(c.checks)} of {len(c.checks)} checks passed." if c.passed else f"Failed: {', '.join(failed)}."
     body = [
-        f"<h1>{'✓' if c.passed else '✗'} <span class={'ok' if c.passed else 'bad'}>{verdict}</span></h1>",
+        f"<h1>{'✓' if c.passed else '✗'} <span class={'ok' if c.passed else 'bad'}>This file {escape(c.finding)}</span></h1>",
         f"<p><strong>{escape(c.recipe)}</strong> of {escape(str(c.teacher['name']))}: {size(c.sizes.file)} on disk, "
         f"{c.sizes.file / c.sizes.float_file:.1%} of the float file. {escape(lead)}</p>",
         "<h2>Size</h2>",
         _size_bars(c.sizes),
+        f"<p>{escape(size_words(c))}</p>",
         "<h2>Checks</h2>",
         _table(("", "check", "value", "limit", "in words"), [_check_row(check) for check in c.checks]),
         _profiles(c),
@@ -156,9 +170,10 @@ def bundle_readme(certificate: Certificate) -> str:
     return _README.format(
         recipe=c.recipe,
         teacher=_code(str(c.teacher["name"])),
-        size=size(c.sizes.file),
-        share=f"{c.sizes.file / c.sizes.float_file:.1%}",
-        verdict="Every check passed." if c.passed else "NOT every check passed: read certificate.html before using it.",
+        sizes=size_words(c),
+        verdict=f"Every check passed: the file {c.finding}."
+        if c.passed
+        else "NOT every check passed: read certificate.html before using it.",
         files=listing,
         packed=packed,
         onnxruntime=c.versions["onnxruntime"],
@@ -175,7 +190,7 @@ def _code(text: str) -> str:
 
 _README = """# {recipe}
 
-A quantized image classifier made from `{teacher}`: {size}, {share} of the float file. {verdict}
+A quantized image classifier made from `{teacher}`. {verdict} {sizes}
 
 ## Run it
 

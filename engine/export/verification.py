@@ -1,4 +1,4 @@
-"""verify: is this bundle still the model that was judged? Hashes first, then the file is run again, here and now.
+"""verify: is this bundle still the model its certificate describes? Hashes first, then the file is run again, here and now.
 
 Knows what a stranger's bundle may try. Needs neither the teacher nor the images that were used.
 """
@@ -15,9 +15,10 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from engine.export.bundle import CERTIFICATE, Bundle, open_bundle, read_certificate
+from engine.export.bundle import Bundle, open_bundle, read_certificate
 from engine.export.certificate import Certificate, Check, Probe
 from engine.export.parity import LARGEST_LIMIT, LIMIT, Comparison, image_digests, options, run_file, runtime_checks
+from engine.export.place import CERTIFICATE
 from engine.importers.agreement import random_images
 from engine.importers.graph import model_facts
 from engine.types import Preprocessing, UserError
@@ -41,7 +42,7 @@ def verify(path: str | Path, images: NDArray[np.float32] | None = None) -> Verif
 
     The model runs on the certificate's seeded noise at every optimization level. `images` (n, ...) are prepared images:
     those the certificate knows are compared with their judged probabilities; at least one must be known.
-    Raises UserError if the path is no bundle, or an archive that breaks a bound.
+    Raises UserError if the path is no bundle (it has no certificate), or an archive that breaks a bound.
     """
     with open_bundle(path) as bundle:
         try:

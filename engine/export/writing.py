@@ -1,4 +1,4 @@
-"""write: a teacher and a recipe become a folder with the exact model that was judged and the certificate that says so.
+"""write: a teacher and a recipe become a folder with the exact model of that recipe and a certificate of what was compared.
 
 Knows which files there are and how they get in place. What they say is drafted elsewhere.
 """
@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from engine.export.certificate import Certificate
 from engine.export.drafting import STEPS, Request, Steps, check_images, draft
 from engine.export.graph import OPSET_INT2, pack_model
-from engine.export.native import FORMATS, check_formats, native_copies
+from engine.export.native import check_formats, native_copies
+from engine.export.place import CERTIFICATE, PART, check_folder, earlier_files
 from engine.export.report import bundle_readme, certificate_html, predict_script
 from engine.types import Floats, Progress, Recipe, Teacher
-
-_WRITTEN = ("model.onnx", "README.md", "predict.py", "certificate.html", *(item.file for item in FORMATS.values()))
 
 
 def write(
@@ -47,19 +46,20 @@ def write(
     (None: computed from the dequantized float graph). Without images, seeded noise is used and the certificate says so.
     formats: "onnx" and any of `FORMATS`; source_path: the checkpoint or .keras file the teacher was loaded from, which
     `safetensors` and `keras` copies build on. A certificate that did not pass is written all the same: look at `.passed`.
-    Raises UserError if the recipe, a format or the images do not suit the teacher.
+    Raises UserError if the recipe, a format or the images do not suit the teacher, or if `folder` holds files of the user's own
+    that would be overwritten; an earlier export there is replaced.
     """
     source = Path(source_path) if source_path is not None else None
     request = Request(teacher, recipe, max_opset, images, judged, evidence, tuple(formats), source, command, profiles)
     check_formats(request.formats, source)
     check_images(request)
+    target = check_folder(folder, request.formats)  # now, not after the work
     steps = Steps(on_progress)
     packed = pack_model(teacher, recipe, max_opset=max_opset)
     steps.tick()
     certificate = draft(request, packed, steps)
-    target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target, prefix=".part-") as part:
+    with tempfile.TemporaryDirectory(dir=target, prefix=PART) as part:
         certificate = _fill(Path(part), request, packed.content, certificate)
         _move(Path(part), target, certificate)
     steps.tick(STEPS)
@@ -75,7 +75,7 @@ def _fill(part: Path, request: Request, content: bytes, certificate: Certificate
     (part / "README.md").write_text(bundle_readme(certificate), encoding="utf-8")
     (part / "certificate.html").write_text(certificate_html(certificate), encoding="utf-8")
     certificate = replace(certificate, files=_hashes(part))
-    (part / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
+    (part / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
     return certificate
 
 
@@ -90,8 +90,7 @@ def _sha256(path: Path) -> str:
 
 def _move(part: Path, target: Path, certificate: Certificate) -> None:
     """Put the files in place, the certificate last: until then, what lies there does not verify."""
-    for name in _WRITTEN:
-        if name not in certificate.files:
-            (target / name).unlink(missing_ok=True)  # a copy of an earlier export would be another model
-    for name in (*certificate.files, "certificate.json"):
+    for name in earlier_files(target) - {*certificate.files, CERTIFICATE}:
+        (target / name).unlink(missing_ok=True)  # a copy of an earlier export would be another model
+    for name in (*certificate.files, CERTIFICATE):
         os.replace(part / name, target / name)
