@@ -83,11 +83,21 @@ class Regime:
 
 
 _SENTENCES: dict[RegimeKind, str] = {
-    "overconfident": "Low-bit candidates are sure and wrong: confidence, entropy and ATC rank this family close to backwards.",
+    "overconfident": "Low-bit candidates are sure and wrong: confidence, entropy and ATC {ranking}.",
     "underconfident": "Degraded candidates lose confidence along with accuracy: confidence is a usable hint here.",
     "mixed": "Confidence and quality are only loosely related here: do not choose by confidence.",
     "healthy": "No candidate has collapsed: confidence has little to separate and little to break.",
 }
+
+
+def _sentence(kind: RegimeKind, correlation: float) -> str:
+    if correlation < -0.75:
+        ranking = "rank this family close to backwards"
+    elif correlation < -0.25:
+        ranking = "tend to put worse candidates before better ones"
+    else:
+        ranking = "say little about which candidate is good"
+    return _SENTENCES[kind].format(ranking=ranking)
 
 
 def degradation_regime(health: CandidateHealth, losses: Floats) -> Regime:
@@ -110,7 +120,7 @@ def degradation_regime(health: CandidateHealth, losses: Floats) -> Regime:
         best_confidence=float(health.confidence[best]),
         collapsed_distinct=float(np.median(health.distinct[health.collapsed])) if health.collapsed.any() else float("nan"),
         is_proxy=health.is_proxy,
-        sentence=_SENTENCES[kind],
+        sentence=_sentence(kind, correlation),
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.family import BITS, PERCENTILES, admissible, costs, custom_family
+from engine.family import BITS, PERCENTILES, admissible, costs, custom_family, stored_costs
 from engine.overview import family_table
 from pages.ui.budgeting import budget_slider
 from pages.ui.charts import cost_chart
 from pages.ui.record import Step
 from pages.ui.state import Session, current_session
+from pages.ui.storing import float_bytes, stored_caption
 from pages.ui.tables import shown_family
 from pages.ui.views import gate, ink, next_button, page_head, picture, table, user_errors
 from pages.ui.words import counted
@@ -65,10 +66,10 @@ with user_errors():
         if teacher is None and predictions
         else session.keep("costs", (names, teacher and teacher.name), lambda: costs(teacher, session.recipes))
     )
-    float_bytes = teacher.float_bytes if teacher else None
     budget_slider(session, cost)
+    stored_caption(names, cost, session.record.budget)
     family = family_table(names, cost, admissible(cost, session.record.budget))
-    shown = shown_family(family, float_bytes)
+    shown = shown_family(family.assign(stored=stored_costs(names, cost)), float_bytes(session))
     if family["bits"].notna().all():
         picture(
             "Memory falls with bits; finer scales cost next to nothing",

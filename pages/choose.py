@@ -5,10 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.budgeting import budget_slider
-from pages.ui.choosing import doubts, picture_and_dial, recommendation, suspicion
+from pages.ui.choosing import doubts, picture_and_dial, recommendation, rule_reasons, suspicion
 from pages.ui.guiding import halving
 from pages.ui.record import Step
 from pages.ui.state import current_session
+from pages.ui.storing import float_bytes
 from pages.ui.tables import shown_candidates, shown_rules
 from pages.ui.views import gate, link, next_button, page_head, plain, table, user_errors
 
@@ -27,12 +28,14 @@ with user_errors():
         budget_slider(session, predictions.cost)
     with st.spinner("Weighing the candidates …"):
         decision = session.decision
-    float_bytes = session.teacher.float_bytes if session.teacher else None
+    n_bytes = float_bytes(session)
     with answer:
         recommendation(session, decision)
 
     st.subheader("What each rule says", anchor=False)
-    table(shown_rules(decision, float_bytes), "rules", height="content")
+    table(shown_rules(decision, n_bytes), "rules", height="content")
+    with st.expander("How each rule decides"):
+        rule_reasons(decision)
     if not session.record.has_transport and st.button("Also score by optimal transport (slow)", type="tertiary", icon=":material/add:"):
         session.change(keep=Step.CHOICE, has_transport=True)
         st.rerun()
@@ -57,7 +60,7 @@ with user_errors():
             st.caption("There are no labels yet.")
 
     st.subheader(f"All {predictions.n_candidates} candidates", anchor=False)
-    shown = shown_candidates(decision.candidates, float_bytes)
+    shown = shown_candidates(decision.candidates, n_bytes)
     words = st.text_input("Show only candidates whose name contains", placeholder="b4, channel, ends …", key="filter")
     table(shown[shown["Candidate"].str.contains(words, regex=False)], "candidates", height=420)
     next_button("export", "Next: write the file")

@@ -9,7 +9,7 @@ from pages.ui.collapse_charts import collapse_heat_map
 from pages.ui.diagnosing import answer, assumption_list, confidence_picture, reliability_part, tie_box
 from pages.ui.state import current_session
 from pages.ui.tables import shown_health
-from pages.ui.views import gate, next_button, page_head, picture, table
+from pages.ui.views import back_button, gate, page_head, picture, table
 from pages.ui.words import counted, share
 
 session = current_session()
@@ -34,7 +34,7 @@ with left:
     if len(report.rates):
         picture("Share of collapsed candidates, by bits and scales", collapse_heat_map(report.rates))
     st.markdown(
-        f"**{counted(report.n_single_class, 'candidate')}** give one class to nearly every image. Distinct confidence values among collapsed candidates: **{share(report.regime.collapsed_distinct)}** of the pool (few distinct values mean ties)."
+        f"**{counted(report.n_single_class, 'candidate')}** {'gives' if report.n_single_class == 1 else 'give'} one class to nearly every image. Distinct confidence values among collapsed candidates: **{share(report.regime.collapsed_distinct)}** of the pool (few distinct values mean ties)."
     )
     tie_box(report)
 with right:
@@ -44,4 +44,4 @@ st.subheader("Does each label-free rule's assumption hold here?", anchor=False)
 assumption_list(report)
 st.subheader("Every candidate's health", anchor=False)
 table(shown_health(report.health, is_proxy=report.is_proxy), "health", height=380)
-next_button("choose", "Back to the choice", primary=False)
+back_button("choose", "Back to the choice")

@@ -19,7 +19,7 @@ if session.teacher is None:
         missing_teacher(session)
     st.stop()
 with user_errors():
-    order_form(session)
+    order_form(session, session.teacher)
     job = watch_job(session, "export", "Writing and checking the file")
     path = session.folder / "export" / "certificate.json"
     if path.exists() and not (job is not None and job.is_alive):

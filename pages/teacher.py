@@ -1,9 +1,11 @@
-"""Teacher: did you understand my model?"""
+"""Teacher: did Anchorpoint read my model correctly?"""
 
 from __future__ import annotations
 
 import streamlit as st
 
+from engine.family import costs
+from engine.types import Recipe
 from pages.ui import jobs
 from pages.ui.actions import load_path, load_timm, load_upload, open_predictions
 from pages.ui.charts import layer_bars
@@ -12,7 +14,7 @@ from pages.ui.state import Session, current_session
 from pages.ui.tables import layer_table
 from pages.ui.teaching import model_facts, preprocessing_form, sample_cards
 from pages.ui.views import next_button, page_head, picture, plain, table, user_errors
-from pages.ui.words import counted, share, size
+from pages.ui.words import counted, listed, share, size
 
 
 def own_model(session: Session) -> None:
@@ -62,11 +64,13 @@ def understood(session: Session) -> None:
         )
         for note in teacher.notes:
             st.caption(plain(note))
-    quantizable = layers[layers["kind"] != "always float"]
+    small, large = costs(teacher, [Recipe(bits, 100.0, "channel", False) for bits in (4, 8)])
+    ends = layers[layers["kind"].str.startswith("first or last")]
     picture(
-        f"{share(quantizable['bytes'].sum() / teacher.float_bytes)} of the memory can shrink",
+        f"With 8 bits a weight the model takes {share(large)} of its memory, with 4 bits {share(small)}",
         layer_bars(layers),
-        "Bars stand in the order of the network; the two orange layers stay float in candidates that end in “-ends”.",
+        "Bars stand in the order of the network. Orange: the first and the last layer, which stay float in candidates that end in “-ends”; "
+        f"they take {listed(list(ends['size']))} and may be too small to see.",
     )
     with st.expander("Layers as a table"):
         table(layers.drop(columns=["order"]), "layers")
@@ -75,7 +79,7 @@ def understood(session: Session) -> None:
 
 
 session = current_session()
-page_head(session, "teacher", "Did you understand my model?")
+page_head(session, "teacher", "Did Anchorpoint read my model correctly?")
 if not session.record.origin:
     st.markdown(
         "Quantizing a model gives dozens of candidates, and on data unlike the training data it is hard to tell which one to ship. "

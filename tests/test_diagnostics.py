@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import pearsonr
 
 from engine.assumptions import check_assumptions
-from engine.diagnostics import candidate_health, collapse_rates, degradation_regime, reliability
+from engine.diagnostics import _sentence, candidate_health, collapse_rates, degradation_regime, reliability
 from engine.pool import pool_statistics
 from engine.types import LabeledSample
 from tests.families import random_arrays, softmax
@@ -78,6 +78,14 @@ def test_both_regimes_are_recognised(confident_collapse, kind):
     assert verdicts["avg-confidence"] is (kind == "underconfident")
     assert verdicts["atc-mc"] is (kind == "underconfident")
     assert verdicts["softmax-corr"] is True
+
+
+@pytest.mark.parametrize(
+    ("correlation", "words"),
+    [(-0.9, "close to backwards"), (-0.46, "tend to put worse candidates before better"), (-0.1, "say little"), (np.nan, "say little")],
+)
+def test_words_fit_the_size_of_the_correlation(correlation, words):
+    assert words in _sentence("overconfident", correlation)
 
 
 def test_no_collapse_and_constant_confidence():

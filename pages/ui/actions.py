@@ -20,6 +20,7 @@ from pages.ui import jobs
 from pages.ui.labeling import space_of
 from pages.ui.record import Step
 from pages.ui.state import Session
+from pages.ui.words import ARCHITECTURE, CLASSES
 from pages.ui.workspace import remove
 
 SAMPLE_LABELS = 25
@@ -66,6 +67,14 @@ class ModelFacts:
     classes: int | None = None
     class_names: tuple[str, ...] = ()
 
+    def check(self, name: str) -> None:
+        """Refuse bare weights that nobody named the architecture of, before anything is read or forgotten."""
+        if name.lower().endswith((".safetensors", ".pth", ".pt")) and not (self.arch and self.classes):
+            raise UserError(
+                f"{name} holds weights without their architecture. Open “For bare weights” under the file and fill in {ARCHITECTURE} and "
+                f"{CLASSES}; any other torch model can be saved with torch.export.save to a .pt2 file."
+            )
+
 
 def load_timm(session: Session, name: str) -> None:
     """Start reading a pretrained timm model by name."""
@@ -83,11 +92,13 @@ def load_path(session: Session, path: str, facts: ModelFacts) -> None:
     found = Path(path).expanduser().resolve()
     if not found.is_file():
         raise UserError(f"there is no file {path!r} on the server. Give the full path of a model file.")
+    facts.check(found.name)
     _start_import(session, str(found), found.name, facts)
 
 
 def load_upload(session: Session, upload: IO[bytes], name: str, facts: ModelFacts) -> None:
     """Keep an uploaded model file and start reading it."""
+    facts.check(safe_name(name))
     incoming = session.folder / "incoming.model"
     store_upload(upload, incoming, session.host.teacher_bytes)
     kept = session.folder / "upload" / safe_name(name)
@@ -212,6 +223,7 @@ def source_of(session: Session) -> str:
 
 def attach_teacher(session: Session, upload: IO[bytes], name: str, facts: ModelFacts) -> None:
     """Read the teacher of a predictions file, for the export alone: evidence and choice stay."""
+    facts.check(safe_name(name))
     path = session.folder / "upload" / safe_name(name)
     store_upload(upload, path, session.host.teacher_bytes)
     arguments = {"arch": facts.arch or None, "classes": facts.classes, "class_names": list(facts.class_names)}

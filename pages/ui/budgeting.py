@@ -10,7 +10,8 @@ from engine.family import admissible
 from engine.types import Floats
 from pages.ui.record import Step
 from pages.ui.state import Session
-from pages.ui.words import share, size
+from pages.ui.storing import float_bytes
+from pages.ui.words import memory_words
 
 
 def budget_slider(session: Session, costs: Floats) -> None:
@@ -27,6 +28,4 @@ def budget_slider(session: Session, costs: Floats) -> None:
     if budget != session.record.budget:
         session.change(keep=Step.RUN, budget=budget)
     n_fit = int(admissible(costs, budget).sum())
-    float_bytes = session.teacher.float_bytes if session.teacher else None
-    memory = f", {size(percent / 100 * float_bytes)}" if float_bytes else ""
-    st.markdown(f"Within {share(percent / 100)} of float{memory}, **{n_fit} of {len(costs)} candidates** fit.")
+    st.markdown(f"Within {memory_words(percent / 100, float_bytes(session))}, **{n_fit} of {len(costs)} candidates** fit.")

@@ -177,7 +177,7 @@ def layer_bars(layers: pd.DataFrame) -> alt.Chart:
                 scale=alt.Scale(
                     domain=["quantizable", "first or last: can stay float", "always float"], range=["#2f6fb5", "#e07b1f", "#9aa3af"]
                 ),
-                legend=alt.Legend(title=None, orient="top", labelLimit=220),
+                legend=alt.Legend(title=None, orient="top", labelLimit=220, columns=2),  # three do not fit a phone
             ),
             tooltip=[alt.Tooltip("layer:N"), alt.Tooltip("shape:N"), alt.Tooltip("size:N"), alt.Tooltip("kind:N")],
         )

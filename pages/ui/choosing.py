@@ -11,30 +11,28 @@ from engine.types import Choice, Predictions
 from pages.ui.charts import choice_scatter, dial_curve, memory_scatter
 from pages.ui.guiding import check_these
 from pages.ui.state import Session
-from pages.ui.tables import picks_table
+from pages.ui.storing import float_bytes, others_table, stored_note
+from pages.ui.tables import column_formats, picks_table
 from pages.ui.views import ink, picture, plain
-from pages.ui.words import counted, number, rule_title, share, size
+from pages.ui.words import counted, memory_words, number, rule_title, share
 
 NAMED_RULES = ("auto", "ce-combo", "val-ce", "distortion", "softmax-corr", "avg-confidence")
 _RATES = {0.0: "none", 0.1: "10 %", 0.2: "20 %", 0.3: "30 %", 0.4: "40 %"}
 
 
-def memory_words(session: Session, cost: float) -> str:
-    """'12.9 % of float, 1.1 MB', as far as it is known."""
-    float_bytes = session.teacher.float_bytes if session.teacher else None
-    parts = [f"{share(cost)} of float"] if cost == cost else []
-    return ", ".join([*parts, size(cost * float_bytes)] if float_bytes else parts)
-
-
 def recommendation(session: Session, decision: Decision) -> None:
     """The answer in one card: what to deploy, why, how sure, and three ways to go on."""
     choice = decision.recommended
-    pick = decision.candidates.iloc[choice.index]
+    table = decision.candidates
+    pick, reservation = table.iloc[choice.index], choice.details.get("reservation")
     with st.container(border=True):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.subheader(f"Deploy {plain(choice.name)}", anchor=False, width="content")
-            if memory := memory_words(session, float(pick["cost"])):
+            if memory := memory_words(float(pick["cost"]), float_bytes(session)):
                 st.badge(memory, color="primary")
+        if reservation:
+            st.warning(plain(reservation), icon=":material/warning:")
+        stored_note(session, table["name"], table["cost"].to_numpy(), choice.name)
         st.markdown(reason_words(decision, pick))
         if sure := doubt_words(session, decision):
             st.markdown(sure)
@@ -43,9 +41,10 @@ def recommendation(session: Session, decision: Decision) -> None:
                 session.choose(choice.name, "recommended")
                 st.rerun()
             if decision.cheapest is not None and st.button("Use the cheapest as good", key="use-cheapest", icon=":material/savings:"):
-                session.choose(decision.candidates["name"][decision.cheapest], "cheapest")
+                session.choose(table["name"][decision.cheapest], "cheapest")
                 st.rerun()
             another_button(session, decision)
+            others_button(session, decision)
     if session.record.chosen:
         chosen_card(session, decision)
 
@@ -56,7 +55,7 @@ def reason_words(decision: Decision, pick: pd.Series) -> str:
     evidence = f"with {counted(choice.n_labels, 'label')}" if choice.n_labels else "without any label"
     words = f"**{rule_title(choice.method)}** picks it {evidence}."
     if decision.teacher_loss is not None:
-        words += f" Its loss on your labels is **{number(pick['loss'])}** (teacher {number(decision.teacher_loss)}; lower is better)."
+        words += f" Its loss on your labels is **{number(pick['loss'])}** (teacher {number(decision.teacher_loss)}; nats, lower is better)."
     return words + f" It gives the teacher's class on {share(pick['agreement'])} of the pool."
 
 
@@ -65,26 +64,39 @@ def doubt_words(session: Session, decision: Decision) -> str:
     pick = decision.candidates.iloc[decision.recommended.index]
     if pick["probability_close"] != pick["probability_close"]:
         return ""
-    words = f"It is as good as the best (within {decision.recommended.details['epsilon']:g} of its loss) with **{share(pick['probability_close'])}** probability."
+    details, probability = decision.recommended.details, share(pick["probability_close"])
+    if not details.get("reservation"):
+        probability = f"**{probability}**"
+    words = f"It is as good as the best (within {details['epsilon']:g} nats of its loss) with {probability} probability."
     if decision.same:
         others = counted(len(decision.same), "other candidate")
         words += f" {others[0].upper() + others[1:]} cannot be told apart from it."
     if decision.cheapest is not None:
         cheap = decision.candidates.iloc[decision.cheapest]
-        words += (
-            f" The cheapest that is as good, for all we know, is {plain(cheap['name'])} ({memory_words(session, float(cheap['cost']))})."
-        )
+        words += f" The cheapest that is as good, for all we know, is {plain(cheap['name'])} ({memory_words(float(cheap['cost']), float_bytes(session))})."
     return words
 
 
 def another_button(session: Session, decision: Decision) -> None:
     """Let a person overrule: any candidate can be chosen."""
     with st.popover("Choose another", icon=":material/edit:"):
-        inside = decision.candidates[decision.candidates["admissible"]]["name"]
-        name = st.selectbox("Candidate", list(inside), key="own-candidate")
+        inside = list(decision.candidates[decision.candidates["admissible"]]["name"])
+        first = decision.recommended.name
+        # The key names the recommendation, so that a new one is what the list opens on.
+        name = st.selectbox("Candidate", inside, index=inside.index(first), key=f"own-candidate-{first}")
         if st.button("Use this candidate", key="use-own"):
             session.choose(name, "own")
             st.rerun()
+
+
+def others_button(session: Session, decision: Decision) -> None:
+    """Show which candidates cannot be told apart from the recommended one."""
+    if not decision.same:
+        return
+    with st.popover(f"See the {counted(len(decision.same), 'other')}", icon=":material/list:"):
+        st.caption("The evidence cannot tell these from the recommended one. Cheapest first.")
+        shown = others_table(session, decision.candidates, decision.same)
+        st.dataframe(shown, hide_index=True, column_config=column_formats(shown))
 
 
 def chosen_card(session: Session, decision: Decision) -> None:
@@ -95,6 +107,15 @@ def chosen_card(session: Session, decision: Decision) -> None:
         if record.chosen != decision.recommended.name:
             st.badge("not the recommended candidate", icon=":material/warning:", color="orange")
         st.page_link("pages/export.py", label="Export it", icon=":material/inventory_2:")
+    if record.chosen != decision.recommended.name:
+        stored_note(session, decision.candidates["name"], decision.candidates["cost"].to_numpy(), record.chosen)
+
+
+def rule_reasons(decision: Decision) -> None:
+    """Each rule of the table in a sentence, by kind: too long to read in a column."""
+    rules = decision.rules[decision.rules["group"] != "Control"]
+    for kind, members in rules.groupby("group", sort=False):
+        st.markdown(f"**{kind}**\n" + "\n".join(f"- {rule_title(row.rule)}: {plain(row.why)}" for row in members.itertuples()))
 
 
 def picture_and_dial(session: Session, decision: Decision) -> None:
@@ -132,6 +153,7 @@ def turn_dial(session: Session, combo: Choice, dial: pd.DataFrame, decision: Dec
     """The dial from the teacher to the labels; returns the coefficient it stands at."""
     grid = list(dial["coefficient"])
     st.markdown("**How far to trust the labels**")
+    st.caption("This dial steers the rule CE-combo alone. The recommendation above weighs the labels by itself and does not move.")
     with st.container(horizontal=True, horizontal_alignment="distribute"):
         st.caption("follow the teacher", width="content")
         st.caption("trust my labels", width="content")
@@ -187,8 +209,6 @@ def suspicion(session: Session, decision: Decision, predictions: Predictions) ->
 def doubts(decision: Decision) -> list[str]:
     """What could be wrong with the recommendation, most serious first."""
     sentences = [*decision.recommended.warnings, *decision.recommended.details.get("reasons", ())[:2]]
-    if not decision.n_labels:
-        sentences.append("There are no labels, so nobody has checked whether the teacher itself is right on this target.")
     direct = decision.choices.get("val-ce")
     if direct is not None and direct.name != decision.recommended.name:
         sentences.append(

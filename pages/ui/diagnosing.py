@@ -78,7 +78,11 @@ def confidence_picture(report: CollapseReport) -> None:
     quality = "agrees with the teacher (proxy)" if report.is_proxy else "right on your labels, 95 % interval"
     teacher = pd.DataFrame({"confidence": [report.teacher_confidence], "quality": [report.teacher_quality]})
     n, total = report.n_collapsed, len(report.health)
-    title = f"{n} of {counted(total, 'candidate')} are hardly better than guessing" if n else "No candidate is near guessing"
+    title = (
+        f"{n} of {counted(total, 'candidate')} {'is' if n == 1 else 'are'} hardly better than guessing"
+        if n
+        else "No candidate is near guessing"
+    )
     chart = confidence_scatter(report.health, teacher, chance=report.chance, quality=quality, ink=ink())
     picture(title, chart, "To the right and low: sure and wrong. A confidence rule would pick the rightmost dot.")
 

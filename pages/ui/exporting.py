@@ -7,10 +7,14 @@ import streamlit as st
 
 from engine.commands.select import choice_record
 from engine.export.certificate import Certificate
-from pages.ui.actions import ModelFacts, attach_teacher, source_of, start_export
+from engine.family import costs
+from engine.types import Teacher
+from pages.ui.actions import attach_teacher, source_of, start_export
 from pages.ui.charts import size_bars
 from pages.ui.state import Session
-from pages.ui.views import picture, plain, table, user_errors
+from pages.ui.storing import stored_note
+from pages.ui.teaching import model_facts
+from pages.ui.views import link, picture, plain, table, user_errors
 from pages.ui.words import share, size
 
 _COPIES = {
@@ -23,18 +27,25 @@ _COPIES = {
 def missing_teacher(session: Session) -> None:
     """A predictions file says nothing about weights: ask for the teacher."""
     with st.container(border=True), user_errors():
-        st.markdown(
-            ":material/info: **The file is made from the teacher's weights, and only predictions were given.** Add the teacher they came from."
-        )
-        file = st.file_uploader(
-            "Teacher file (.onnx, .keras, .h5, .pt2)", key="attach-file", max_upload_size=session.host.teacher_bytes // 10**6
-        )
+        if session.record.sample:
+            st.markdown(
+                ":material/info: **This sample ships predictions only, without its teacher, so there is nothing to write a file from.** "
+                "The digit samples go all the way to a file."
+            )
+            link("teacher", "Start with another sample")
+            st.caption("Whoever has the photographs can make this teacher with `python -m sample_models.photo_family` and add it here.")
+        else:
+            st.markdown(
+                ":material/info: **The file is made from the teacher's weights, and only predictions were given.** Add the teacher they came from."
+            )
+        file = st.file_uploader("Teacher file", key="attach-file", max_upload_size=session.host.teacher_bytes // 10**6)
+        facts = model_facts("attach")
         if st.button("Read this teacher", disabled=file is None) and file is not None:
-            attach_teacher(session, file, file.name, ModelFacts())
+            attach_teacher(session, file, file.name, facts)
             st.rerun()
 
 
-def order_form(session: Session) -> None:
+def order_form(session: Session, teacher: Teacher) -> None:
     """Which candidate, in which forms; any candidate can be exported."""
     names = [recipe.slug for recipe in session.recipes]
     wanted = session.record.chosen or (session.decision.recommended.name if session.predictions is not None else names[0])
@@ -45,6 +56,7 @@ def order_form(session: Session) -> None:
     formats = right.multiselect("Beside model.onnx, also write", copies, format_func=_COPIES.__getitem__)
     if session.record.chosen and name != session.record.chosen:
         st.badge("not the candidate you chose", icon=":material/warning:", color="orange")
+    stored_note(session, names, costs(teacher, session.recipes), name)
     if st.button("Write and check the file", type="primary", icon=":material/inventory_2:"):
         start_export(session, name, formats, evidence_for(session))
         st.rerun()
@@ -65,11 +77,12 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.subheader(plain(certificate.recipe), anchor=False, width="content")
             if certificate.passed:
-                st.badge("the file is the model that was judged", icon=":material/verified:", color="green")
+                certified = "the file is the model that was judged" if certificate.model.get("judged") else "the file repeats its recipe"
+                st.badge(certified, icon=":material/verified:", color="green")
             else:
                 st.badge("a check failed: do not deploy", icon=":material/error:", color="red")
         st.markdown(
-            f"model.onnx has **{size(sizes.file)}**, **{share(sizes.file / sizes.float_file)}** of the float file ({size(sizes.float_file)})."
+            f"The file {certificate.finding}. model.onnx has **{size(sizes.file)}**, **{share(sizes.file / sizes.float_file)}** of the float file ({size(sizes.float_file)})."
         )
         downloads(session)
     bars = pd.DataFrame(
@@ -108,10 +121,11 @@ def profiles(certificate: Certificate) -> None:
             "Latency ↓ (ms an image)": [profile.latency_ms for profile in certificate.profiles],
             "Resident memory ↓": [size(profile.resident_bytes) for profile in certificate.profiles],
             "Load time ↓ (ms)": [profile.load_ms for profile in certificate.profiles],
-            "What it means": [profile.sentence for profile in certificate.profiles],
         }
     )
     table(rows, "profiles")
+    for profile in certificate.profiles:
+        st.markdown(f"- **{plain(profile.name)}**: {plain(profile.sentence)}")
 
 
 def downloads(session: Session) -> None:

@@ -10,7 +10,7 @@ from engine.labels import LabelSpace
 from pages.ui.guiding import suggested_rows
 from pages.ui.images import thumbnail
 from pages.ui.state import Session
-from pages.ui.views import plain, user_errors
+from pages.ui.views import OWN_KEYS, plain, user_errors
 from pages.ui.words import counted
 
 # Streamlit keeps C and R for itself.
@@ -70,8 +70,10 @@ def labeling_desk(session: Session) -> None:
             st.image(thumbnail(session.images, session.order[row], _SIDE), caption=plain(session.pool_files[row]), width=_SIDE)
         with right:
             st.markdown("**What is this?**")
-            with st.container(horizontal=True, gap="small"):
-                for label, (name, key) in enumerate(zip(names, keys_for(names), strict=True)):
+            keys = keys_for(names)
+            is_own = keys == [name.upper() for name in names]
+            with st.container(horizontal=True, gap="small", key=OWN_KEYS if is_own else None):
+                for label, (name, key) in enumerate(zip(names, keys, strict=True)):
                     st.button(plain(name), key=f"label-{label}", shortcut=key, on_click=mark, args=(session, row, label))
             if len(names) > _MANY:
                 by_name(session, row, names)
@@ -83,7 +85,8 @@ def labeling_desk(session: Session) -> None:
                 st.button("Not sure", key="label-unsure", icon=":material/help:", shortcut="Down", on_click=set_aside, args=(session, row))
             if session.predictions is not None:
                 st.caption("Images come in the order of how much their label would decide between the contenders.")
-            st.caption("Press the key shown on a button. Images you skip or are not sure of stay in the pool without a label.")
+            press = "Click a class, or press its key on the keyboard." if is_own else "Press the key shown on a button."
+            st.caption(f"{press} Images you skip or are not sure of stay in the pool without a label.")
 
 
 def by_name(session: Session, row: int, names: tuple[str, ...]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import streamlit as st
 
 from pages.ui import jobs
@@ -42,7 +44,10 @@ def _poll(session: Session, kind: str, title: str) -> None:
         st.rerun()
     with st.container(border=True):
         st.markdown(f":material/progress_activity: **{title}**" + (f": {job.stage}" if job.stage else ""))
-        st.progress(job.fraction, text=progress_words(job))
+        if job.total:
+            st.progress(job.fraction, text=progress_words(job))
+        else:  # a bar that stands at 0 % looks stuck
+            st.caption(progress_words(job))
         if st.button("Cancel", key=f"cancel-{kind}", icon=":material/stop_circle:", type="tertiary"):
             jobs.cancel(session.folder, kind)
 
@@ -56,4 +61,4 @@ def progress_words(job: Job) -> str:
         parts.append(f"{job.rate:,.0f} images/s")
     if job.seconds_left is not None:
         parts.append(f"about {duration(job.seconds_left)} left")
-    return " · ".join(parts) or "Working"
+    return " · ".join(parts) or f"Working, {duration(time.time() - job.created)} so far"

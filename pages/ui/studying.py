@@ -17,8 +17,9 @@ from engine.study.report import make_charts
 from engine.study.result import StudyResult, load_study
 from pages.ui.actions import safe_name, start_study, store_upload
 from pages.ui.state import Session
+from pages.ui.study_charts import page_chart, show_chart
 from pages.ui.views import plain, table, user_errors
-from pages.ui.words import counted, listed, rule_title
+from pages.ui.words import counted, listed, rule_title, with_titles
 
 _SHOWN_FIRST = 3
 _DEFAULT_RULES = ("auto", "calibrated", "ce-combo", "alignment", "val-ce", "val-acc", "distortion", "softmax-corr", "avg-confidence")
@@ -78,13 +79,13 @@ def show_study(session: Session, result: StudyResult) -> None:
     """The findings in sentences, then each question with its picture and table."""
     key = (session.folder / "study" / "results.csv").stat().st_mtime_ns
     tables = session.keep("study-tables", key, lambda: make_tables(result))
-    charts = session.keep("study-charts", key, lambda: make_charts(result, tables))
+    charts = session.keep("study-charts", key, lambda: {name: page_chart(chart) for name, chart in make_charts(result, tables).items()})
     with st.container(border=True):
         st.markdown(
             f"**{counted(len(result.families), 'family', 'families')}, {len(result.results):,} selections.** Regret is the loss given away by a choice; 0 is the best candidate, lower is better."
         )
         for sentence in summary(result):
-            st.markdown(f"- {plain(sentence)}")
+            st.markdown(f"- {plain(with_titles(sentence))}")
         report = session.folder / "study" / "report.html"
         if report.exists():
             st.download_button(
@@ -105,10 +106,15 @@ def show_study(session: Session, result: StudyResult) -> None:
         with st.expander(item.question, expanded=place < _SHOWN_FIRST):
             st.caption(plain(item.note))
             if item.name in charts:
-                st.altair_chart(charts[item.name], width="stretch", alt=item.question)
+                show_chart(item.name, *charts[item.name])
             table(readable(tables[item.name]), f"study-{item.name}")
 
 
 def readable(data: pd.DataFrame) -> pd.DataFrame:
-    """Column heads in words."""
-    return data.reset_index(drop=True).rename(columns=lambda name: str(name).replace("_", " "))
+    """Column heads in words, and rules called as on the other pages."""
+    named = {
+        column: data[column].map(with_titles)
+        for column in ("rule", "lowest", "comparison")
+        if column in data and data[column].dtype.kind not in "bif"
+    }
+    return data.assign(**named).reset_index(drop=True).rename(columns=lambda name: rule_title(str(name)).replace("_", " "))

@@ -28,8 +28,6 @@ def shown_rules(decision: Decision, float_bytes: int | None) -> pd.DataFrame:
             "Agrees (%)": 100 * rules["agreement"],
             "Labels": rules["n_labels"],
             "Tied": rules["ties"],
-            "Kind": rules["group"],
-            "Why": rules["why"],
         }
     ).dropna(axis="columns", how="all")
 
@@ -162,11 +160,12 @@ def shown_family(family: pd.DataFrame, float_bytes: int | None) -> pd.DataFrame:
             "Scales per": family["granularity"],
             "Clip percentile": family["percentile"],
             "Float ends": family["float_ends"],
-            "Memory ↓ (% of float)": 100 * family["cost"],
+            "Memory ↓ (%)": 100 * family["cost"],
+            "In ONNX ↓ (%)": 100 * family["stored"],
             "Size ↓": [size(cost * float_bytes if float_bytes else None) for cost in family["cost"]],
             "In budget": family["admissible"],
         }
-    )
+    ).dropna(axis="columns", how="all")
 
 
 def class_counts(labels: tuple[int, ...], class_names: tuple[str, ...]) -> pd.DataFrame:

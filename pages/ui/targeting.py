@@ -104,7 +104,7 @@ def thumbnails(session: Session) -> None:
     pictures = session.keep(
         "thumbnails", (session.record.target, tuple(rows)), lambda: [thumbnail(session.images, session.order[row], 72) for row in rows]
     )
-    captions = [plain(session.class_names[labels[row]]) if row in labels else "–" for row in rows]
+    captions = [f"label: {plain(session.class_names[labels[row]])}" if row in labels else "not labeled" for row in rows]
     with st.container(horizontal=True, gap="small"):
         for shown, caption in zip(pictures, captions, strict=True):
             st.image(shown, caption=caption, width=72)

@@ -16,6 +16,7 @@ from engine.types import Preprocessing, Recipe, Teacher, UserError
 from pages.ui.hosting import hosting
 from pages.ui.images import open_target
 from pages.ui.outline import outline_of
+from pages.ui.words import form_words
 from pages.ui.worker import Desk
 from pages.ui.workspace import read_json, write_json
 
@@ -30,11 +31,16 @@ def import_teacher(
     from engine.importers.graph import save
     from engine.teacher import load_teacher
 
-    desk.report(0, 1, stage="reading the model")
+    desk.report(0, 0, stage="weights and graph")
     path = Path(spec)
     local = path if path.is_absolute() else spec
-    teacher = load_teacher(local, arch=arch or None, classes=classes, class_names=class_names or None, max_bytes=hosting().teacher_bytes)
-    desk.report(1, 1, stage="storing it")
+    try:
+        teacher = load_teacher(
+            local, arch=arch or None, classes=classes, class_names=class_names or None, max_bytes=hosting().teacher_bytes
+        )
+    except UserError as error:
+        raise UserError(form_words(str(error))) from error
+    desk.report(0, 0, stage="storing it")
     save(teacher, desk.folder / "teacher.onnx")
     write_json(desk.folder / "outline.json", outline_of(teacher))
 
@@ -109,7 +115,7 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, source:
     """Write the candidate's file, re-run it, and leave the folder with its certificate and the bundle."""
     from engine.export import write, write_bundle
 
-    desk.report(0, 1, stage="packing the weights")
+    desk.report(0, 0, stage="packing the weights")
     teacher, recipe = stored_teacher(desk.folder), parse_slug(slug)
     images, judged = export_rows(desk.folder, teacher, slug, target)
     write(
@@ -163,7 +169,7 @@ def run_study_job(desk: Desk, files: list[str], budgets: list[int], rates: list[
     )
     if result.cancelled:
         raise UserError("the study was cancelled. Families already finished are kept: start it again to continue.")
-    desk.report(1, 1, stage="writing the report")
+    desk.report(0, 0, stage="writing the report")
     write_report(result)
 
 

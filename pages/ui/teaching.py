@@ -14,6 +14,7 @@ from pages.ui.outline import outline_of
 from pages.ui.record import Step
 from pages.ui.state import Session
 from pages.ui.views import user_errors
+from pages.ui.words import ARCHITECTURE, CLASSES
 from pages.ui.workspace import write_json
 
 
@@ -35,8 +36,8 @@ def sample_cards(session: Session) -> None:
 def model_facts(key: str) -> ModelFacts:
     """What a file may not say about itself."""
     with st.expander("For bare weights (.safetensors, .pth), and for class names"):
-        arch = st.text_input("Architecture (a timm name)", key=f"{key}-arch", help="Only for weights without a graph, e.g. resnet18.")
-        classes = st.number_input("Number of classes", min_value=2, value=None, step=1, key=f"{key}-classes")
+        arch = st.text_input(ARCHITECTURE.strip("“”"), key=f"{key}-arch", help="Only for weights without a graph, e.g. resnet18.")
+        classes = st.number_input(CLASSES.strip("“”"), min_value=2, value=None, step=1, key=f"{key}-classes")
         names = st.text_area("Class names, one a line, in the order of the outputs", key=f"{key}-names")
     return ModelFacts(arch.strip(), classes, tuple(line.strip() for line in names.splitlines() if line.strip()))
 

@@ -25,8 +25,13 @@ PAGES = {
 }
 
 
+WIDE = "wide"  # containers whose content may be wider than the screen
+OWN_KEYS = "own-keys"  # a container of buttons whose key is their name: showing both would read "3 3"
 # Our own constant words: less empty space above the title, as much as the toolbar leaves, and lines that are not too long to read.
-STYLE = "<style>.stMainBlockContainer{padding-top:3.2rem;max-width:76rem}@media(max-width:640px){.stMainBlockContainer{padding-top:4.4rem}}</style>"
+STYLE = (
+    "<style>.stMainBlockContainer{padding-top:3.2rem;max-width:76rem}@media(max-width:640px){.stMainBlockContainer{padding-top:4.4rem}}"
+    f".st-key-{OWN_KEYS} kbd{{display:none}}[class*=st-key-{WIDE}-]{{overflow-x:auto}}</style>"
+)
 
 
 def page_head(session: Session, page: str, question: str) -> None:
@@ -73,6 +78,12 @@ def next_button(page: str, label: str, *, primary: bool = True) -> None:
     if st.button(
         label, key=f"next-{page}", type="primary" if primary else "secondary", icon=":material/arrow_forward:", icon_position="right"
     ):
+        st.switch_page(f"pages/{page}.py")
+
+
+def back_button(page: str, label: str) -> None:
+    """The way back: a button that opens an earlier page."""
+    if st.button(label, key=f"back-{page}", icon=":material/arrow_back:"):
         st.switch_page(f"pages/{page}.py")
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
 from engine.selectors import SUPERVISED
+from engine.study.config import STUDY_RULES
 
+ARCHITECTURE, CLASSES = "“Architecture (a timm name)”", "“Number of classes”"  # the fields of the form for bare weights
 _OTHER_TITLES = {
     HIGHEST_PRECISION: "Highest precision",
     "auto": "Anchorpoint (auto)",
@@ -45,6 +48,12 @@ def size(n_bytes: float | None) -> str:
     return f"{n_bytes:.0f} B"
 
 
+def memory_words(cost: float, float_bytes: int | None) -> str:
+    """'12.9 % of float, 1.1 MB', as far as it is known."""
+    parts = [f"{share(cost)} of float"] if cost == cost else []
+    return ", ".join([*parts, size(cost * float_bytes)] if float_bytes else parts)
+
+
 def duration(seconds: float) -> str:
     """Seconds as a person says them."""
     if seconds < 90:
@@ -52,6 +61,17 @@ def duration(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def form_words(message: str) -> str:
+    """An engine's message with the fields of the form in place of command-line options."""
+    message = message.replace("--arch NAME --classes K, where NAME is a timm architecture", f"{ARCHITECTURE} and {CLASSES}")
+    message = message.replace("Check both options", "Check both fields").replace("Give timm:NAME, sample:NAME, or a file", "Give a file")
+    message = re.sub(r"--arch (\S+) --classes", r"--arch \1 and --classes", message)
+    named = {"--arch NAME": ARCHITECTURE, "--arch": ARCHITECTURE, "--classes K": CLASSES, "--classes": CLASSES}
+    for option, field in named.items():
+        message = message.replace(option, field)
+    return message
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
@@ -71,3 +91,16 @@ def rule_title(rule: str) -> str:
     if rule in SUPERVISED:
         return SUPERVISED[rule].title
     return LABEL_FREE[rule].title if rule in LABEL_FREE else _OTHER_TITLES.get(rule, rule)
+
+
+def short_title(rule: str) -> str:
+    """A rule's name for the legend of a picture, where there is little room."""
+    return re.sub(r" \(.*\)", "", rule_title(rule)).replace("Direct validation, cross-entropy", "Validation, loss").replace("Direct v", "V")
+
+
+_RULE_NAMES = re.compile(rf"(?<![\w-])({'|'.join(sorted(map(re.escape, STUDY_RULES), key=len, reverse=True))})(?![\w-])")
+
+
+def with_titles(sentence: str) -> str:
+    """The sentence with every rule called as on the pages, not as on the command line."""
+    return _RULE_NAMES.sub(lambda match: rule_title(match[0]), sentence)

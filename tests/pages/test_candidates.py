@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pages.ui.record import Step
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
 from tests.tiny_teacher import tiny_teacher
 
@@ -28,6 +29,23 @@ def test_budget_counts_what_fits_and_is_kept() -> None:
     n_fit = int((session.predictions.cost <= 0.3).sum())  # type: ignore[union-attr]
     assert f"{n_fit} of 72 candidates" in text_of(app)
     assert session_of(open_app(session.folder.name)).record.budget == 0.3
+
+
+def test_says_what_a_file_takes_beside_the_codes() -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    text = text_of(go(app, "candidates"))
+    assert "stores 3 bits as 4, 5 bits as 8 and 6 bits as 8." in text
+    assert "In ONNX ↓ (%)" in app.dataframe[0].value
+    app.slider[0].set_value(30).run()
+    assert "as stored, " in text_of(app)
+
+
+def test_a_grid_that_a_file_holds_as_it_is_needs_no_word() -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    session_of(app).change(keep=Step.LABELS, bits=(4, 8))
+    assert "An ONNX file has integers" not in text_of(go(app, "candidates"))
 
 
 def test_another_grid_keeps_labels_and_forgets_predictions() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from engine.choose import choose
 from engine.types import LabeledSample, Predictions
 from pages.ui.actions import reveal_labels
+from pages.ui.record import Step
+from pages.ui.words import share
 from tests.pages.driving import go, open_app, session_of, text_of, with_sample
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
@@ -81,10 +87,14 @@ def test_use_this_then_overrule(family: Predictions) -> None:
     session = session_of(app)
     assert session.record.chosen == session.decision.recommended.name
     assert session.record.chosen_how == "recommended"
-    app.selectbox(key="own-candidate").set_value("b2-tensor-q99").run()
+    own = app.selectbox(key=f"own-candidate-{session.decision.recommended.name}")
+    assert own.value == session.decision.recommended.name
+    own.set_value("b2-tensor-q99").run()
     app.button(key="use-own").click().run()
     assert session_of(app).record.chosen == "b2-tensor-q99"
     assert "not the recommended candidate" in text_of(app)
+    session_of(app).choose("b6-tensor-q99", "own")
+    assert "6-bit codes are stored as 8-bit integers" in text_of(app.run())
 
 
 def test_without_labels_the_teacher_is_followed() -> None:
@@ -103,6 +113,77 @@ def test_dial_turns_and_its_pick_can_be_used() -> None:
     dial.set_value(0.0).run()
     assert not app.exception
     assert f"At 0 it picks **{session_of(app).decision.choices['distortion'].name}**" in text_of(app)
+
+
+def test_the_dial_says_what_it_steers() -> None:
+    assert "steers the rule CE-combo alone" in text_of(go(with_sample(open_app()), "choose"))
+
+
+def test_others_that_do_as_well_are_listed_cheapest_first() -> None:
+    app = go(with_sample(open_app()), "choose")
+    decision = session_of(app).decision
+    assert decision.same
+    shown = next(frame.value for frame in app.dataframe if "In ONNX ↓ (%)" in frame.value)
+    assert set(shown["Candidate"]) == {decision.candidates["name"][index] for index in decision.same}
+    assert shown["Memory ↓ (%)"].is_monotonic_increasing
+
+
+def recommend(app: AppTest, monkeypatch: pytest.MonkeyPatch, name: str, **details: Any) -> None:
+    """Make the engine recommend a candidate of our choosing."""
+    import pages.ui.state as state
+
+    real = state.decide
+
+    def decide(*args: Any, **kwargs: Any) -> Any:
+        decision = real(*args, **kwargs)
+        best, names = decision.recommended, list(decision.candidates["name"])
+        return replace(decision, recommended=replace(best, name=name, index=names.index(name), details={**best.details, **details}))
+
+    monkeypatch.setattr(state, "decide", decide)
+    go(app, "choose")
+
+
+@pytest.mark.parametrize(("name", "bits", "container"), [("b5-channel-q100", 5, 8), ("b3-tensor-q99-ends", 3, 4)])
+def test_a_file_larger_than_the_recipe_is_said(monkeypatch: pytest.MonkeyPatch, name: str, bits: int, container: int) -> None:
+    app = with_sample(open_app())
+    recommend(app, monkeypatch, name)
+    predictions = session_of(app).require_predictions()
+    stored = predictions.cost[predictions.names.index(f"b{container}{name[2:]}")]  # type: ignore[index]
+    assert f"weights take {share(stored)} of float: {bits}-bit codes are stored as {container}-bit integers" in text_of(app)
+    assert not app.warning
+
+
+def test_a_file_that_breaks_the_budget_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = with_sample(open_app())
+    predictions = session_of(app).require_predictions()
+    cost = dict(zip(predictions.names, predictions.cost, strict=True))  # type: ignore[arg-type]
+    budget = math.ceil(100 * cost["b5-channel-q100"]) / 100  # the slider goes in steps of a percent
+    assert budget < cost["b8-channel-q100"]
+    session_of(app).change(keep=Step.RUN, budget=budget)
+    recommend(app, monkeypatch, "b5-channel-q100")
+    assert f"more than your budget of {share(budget)}" in app.warning[0].value
+    assert "choose a candidate of 4 bits" in app.warning[0].value
+
+
+@pytest.mark.parametrize("name", ["b4-channel-q100", "b8-tensor-q99", "b2-tensor-q99"])
+def test_a_width_that_a_file_can_hold_needs_no_word(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    app = with_sample(open_app())
+    recommend(app, monkeypatch, name)
+    assert "stored as" not in text_of(app)
+
+
+def test_a_reservation_stands_before_the_probability(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.search(r"with \*\*[0-9.]+ %\*\* probability", text_of(go(with_sample(open_app()), "choose")))
+    app = with_sample(open_app())
+    recommend(app, monkeypatch, "b8-channel-q100", reservation="All 25 labels are of one class.")
+    assert app.warning[0].value.replace("\\", "") == "All 25 labels are of one class."
+    assert re.search(r"with [0-9.]+ % probability", text_of(app))
+
+
+def test_rules_are_explained_below_their_table() -> None:
+    app = go(with_sample(open_app()), "choose")
+    assert "The rule we recommend" in text_of(app)
+    assert not any("Why" in frame.value for frame in app.dataframe)
 
 
 def test_suspected_labels_show_their_effect() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.export.certificate import Certificate, Check, Profile, Sizes
+from pages.ui.actions import open_predictions
+from pages.ui.record import Step
 from pages.ui.workspace import write_bytes
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
 from tests.tiny_teacher import tiny_teacher
@@ -37,8 +40,24 @@ def test_cold_page_says_what_it_needs(started: Started) -> None:
     assert "needs a teacher and a choice" in text_of(go(open_app(), "export"))
 
 
-def test_predictions_only_ask_for_the_teacher(started: Started) -> None:
-    assert "only predictions were given" in text_of(go(with_sample(open_app(), "pacs-sketch"), "export"))
+def test_a_sample_without_a_teacher_says_where_to_go(started: Started) -> None:
+    text = text_of(go(with_sample(open_app(), "pacs-sketch"), "export"))
+    assert "ships predictions only" in text
+    assert "sample_models.photo_family" in text
+
+
+def test_predictions_only_ask_for_the_teacher(started: Started, sample_folder: Path) -> None:
+    app = open_app()
+    with (sample_folder / "digits-resnet.npz").open("rb") as upload:
+        open_predictions(session_of(app), upload, "mine.npz")
+    assert "only predictions were given" in text_of(go(app, "export"))
+
+
+def test_says_what_the_file_will_take(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    session_of(app).choose("b5-channel-q100", "own")
+    assert "5-bit codes are stored as 8-bit integers" in text_of(go(app, "export"))
 
 
 def test_orders_the_chosen_candidate_with_its_evidence(started: Started) -> None:
@@ -55,6 +74,13 @@ def test_orders_the_chosen_candidate_with_its_evidence(started: Started) -> None
     assert session_of(app).record.chosen == "b4-channel-q99.5"
 
 
+def test_a_grid_without_the_wider_sibling_names_the_integers_alone(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    session_of(app).change(keep=Step.LABELS, bits=(5,))
+    assert "In an ONNX file 5-bit codes are stored as 8-bit integers." in text_of(go(app, "export"))
+
+
 @pytest.mark.parametrize("passed", [True, False])
 def test_shows_the_certificate_as_it_is(started: Started, passed: bool) -> None:
     app = with_sample(open_app())
@@ -66,6 +92,7 @@ def test_shows_the_certificate_as_it_is(started: Started, passed: bool) -> None:
     assert ("do not deploy" in text) == (not passed)
     assert "20 %" in text
     assert "10 kB" in text
+    assert "packed: Weights stay packed." in text.replace("*", "")
 
 
 def test_an_edited_certificate_is_refused(started: Started) -> None:

@@ -98,6 +98,11 @@ def test_a_killed_worker_is_interrupted_and_resumes(folder: Path, images: Path) 
     assert not ticket.exists()
 
 
+def test_work_without_a_measure_says_how_long_it_has_taken() -> None:
+    job = Job("import", "x", state="running", stage="reading the model", created=time.time() - 12)
+    assert progress_words(job) == "Working, 12 s so far"
+
+
 def test_cancel_while_waiting(folder: Path, images: Path) -> None:
     with locked(folder.parent / "queue" / "0.ticket"):
         jobs.start(folder, "check", target=str(images))

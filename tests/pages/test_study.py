@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import altair as alt
+import pandas as pd
 import pytest
 
 from engine.study.config import StudyConfig
 from engine.study.run import run_study
+from pages.ui.study_charts import page_chart
 from tests.pages.driving import go, open_app, session_of, text_of
 
 Started = list[tuple[str, dict[str, Any]]]
@@ -24,6 +28,18 @@ def test_cold_page_starts_a_study(started: Started, sample_folder: Path) -> None
     assert arguments["budgets"] == [10, 25, 50, 100]
 
 
+def test_a_chart_gives_its_title_to_the_page_and_calls_rules_by_title() -> None:
+    data = pd.DataFrame({"rule": ["ce-combo", "val-ce"], "regret": [0.1, 0.2]})
+    color = alt.Color("rule:N", scale=alt.Scale(domain=["ce-combo", "val-ce"]))
+    chart = alt.Chart(data).mark_rule().encode(x="regret:Q", color=color).properties(title="Lowest: val-ce, of all")
+    title, spec = page_chart(chart)
+    assert title == "Lowest: Direct validation, cross-entropy, of all"
+    assert "title" not in spec
+    assert spec["mark"]["type"] == "rule"
+    assert spec["encoding"]["color"]["scale"]["domain"] == ["CE-combo", "Validation, loss"]
+    assert [row["rule"] for row in next(iter(spec["datasets"].values()))] == ["CE-combo", "Validation, loss"]
+
+
 def test_without_families_it_says_so(started: Started, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("engine.samples.FOLDER", tmp_path / "empty")
     assert "No family with a test part" in text_of(go(open_app(), "study"))
@@ -36,6 +52,8 @@ def test_shows_a_finished_study_and_computes_once(started: Started, sample_folde
     text = text_of(go(app, "study"))
     assert "1 family" in text
     assert "lower is better" in text
+    assert "Lowest mean regret: " in text
+    assert not re.search(r"\b(ce-combo|val-ce)\b", text)  # rules are called as on the other pages
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a rerun must not compute")

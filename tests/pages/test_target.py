@@ -82,6 +82,14 @@ def test_single_letters_and_digits_are_their_own_keys() -> None:
     assert keys_for(("a", "b")) == ["A", "B"]
 
 
+def test_thumbnails_say_which_are_labeled(session: Session) -> None:
+    reveal_labels(session, 10)
+    app = go(open_app(session.folder.name), "target")
+    captions = [caption for image in app.image for caption in image.captions]
+    assert sum(caption.startswith("label: ") for caption in captions) == 10
+    assert sum(caption == "not labeled" for caption in captions) == 10
+
+
 def test_a_hundred_classes_can_be_labeled(started: Started) -> None:
     app = with_sample(open_app())
     session = session_of(app)

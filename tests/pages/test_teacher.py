@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.types import UserError
-from pages.ui.actions import ModelFacts, load_path, load_timm, open_predictions
+from engine.family import cost
+from engine.types import Recipe, UserError
+from pages.ui.actions import ModelFacts, load_path, load_timm, load_upload, open_predictions
 from pages.ui.teaching import store_facts
+from pages.ui.words import ARCHITECTURE, CLASSES, form_words, share
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
 from tests.tiny_teacher import tiny_teacher
 
@@ -44,6 +47,38 @@ def test_shows_what_was_understood(started: Started) -> None:
     assert "10 classes" in text
     assert "4 layers" in text
     assert "16 × 16" in text
+
+
+def test_says_what_bits_do_to_the_memory(started: Started) -> None:
+    app = with_sample(open_app())
+    teacher = tiny_teacher(10)
+    give_teacher(app, teacher)
+    text = text_of(app.run())
+    assert f"with 4 bits {share(cost(teacher, Recipe(4, 100.0, 'channel', False)))}" in text
+    assert "may be too small to see" in text
+
+
+@pytest.mark.parametrize("facts", [ModelFacts(), ModelFacts(arch="resnet18"), ModelFacts(classes=10)])
+def test_bare_weights_ask_for_the_fields_of_the_form(started: Started, facts: ModelFacts) -> None:
+    session = session_of(with_sample(open_app()))
+    started.clear()
+    with pytest.raises(UserError, match=r"mine\.pth .*“Architecture \(a timm name\)” and “Number of classes”"):
+        load_upload(session, BytesIO(b"weights"), "mine.pth", facts)
+    assert session.record.origin == "sample"  # refused before anything was forgotten
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Add --arch NAME --classes K, where NAME is a timm architecture; save", f"Add {ARCHITECTURE} and {CLASSES}; save"),
+        ("does not fit --arch resnet18 --classes 10: x. Check both options.", f"does not fit {ARCHITECTURE} resnet18 and {CLASSES} 10: x. Check both fields."),
+        ("Add --classes K beside --arch vit.", f"Add {CLASSES} beside {ARCHITECTURE} vit."),
+        (".pth with --arch NAME --classes K.", f".pth with {ARCHITECTURE} and {CLASSES}."),
+    ],
+)  # fmt: skip
+def test_command_line_options_become_fields(message: str, expected: str) -> None:
+    assert form_words(message) == expected
 
 
 def test_missing_sample_is_an_error_in_a_line(started: Started) -> None:
