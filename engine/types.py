@@ -83,10 +83,6 @@ class Kernel:
         return int(np.prod(self.shape))
 
 
-def _plain(values: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
-
-
 @dataclass(frozen=True)
 class Preprocessing:
     """From decoded image to the teacher's input: resize, crop, then (pixel * scale - mean) / std.
@@ -116,13 +112,9 @@ class Preprocessing:
         if len(self.mean) != self.channels or len(self.std) != self.channels:
             raise UserError(f"mean and std need one number per channel ({self.channels}), got {len(self.mean)} and {len(self.std)}.")
         if not all(0 < value < math.inf for value in self.std):
-            raise UserError(
-                f"std is {_plain(self.std)}; pixels are divided by it, so each must be above 0. Use 1 to leave a channel unscaled."
-            )
+            raise UserError(f"std is {list(self.std)}; pixels are divided by it. Give numbers above 0, e.g. 1 to leave a channel unscaled.")
         if not all(map(math.isfinite, self.mean)) or not 0 < self.scale < math.inf:
-            raise UserError(
-                f"mean is {_plain(self.mean)} and scale {self.scale:g}; means must be finite and the scale above 0, e.g. 0.00392 for 1/255."
-            )
+            raise UserError(f"mean is {list(self.mean)} and scale {self.scale:g}; means must be finite and the scale above 0, e.g. 0.0039.")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
