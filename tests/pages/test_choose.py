@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import re
 import time
@@ -72,10 +73,14 @@ def test_budget_restricts_the_pick_and_answers_fast(counted: dict[str, int]) -> 
     app = go(with_sample(open_app()), "choose")
     app.slider[0].set_value(35).run()  # warm: the first picture of a process loads the chart library
     spent = []
-    for budget in (26, 28, 30):
-        started = time.process_time()  # of this process alone; the best of three, because tests share the machine
-        app.slider[0].set_value(budget).run()
-        spent.append(time.process_time() - started)
+    gc.freeze()  # Streamlit collects garbage after every run, and other tests' frameworks are not this page's garbage
+    try:
+        for budget in (26, 28, 30):
+            started = time.process_time()  # of this process alone; the best of three, because tests share the machine
+            app.slider[0].set_value(budget).run()
+            spent.append(time.process_time() - started)
+    finally:
+        gc.unfreeze()
     session = session_of(app)
     assert session.record.budget == 0.3
     assert session.decision.candidates.iloc[session.decision.recommended.index]["cost"] <= 0.3
