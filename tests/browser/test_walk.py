@@ -169,7 +169,7 @@ def walk(visitor: Visitor, address: str) -> None:
     visitor.click("Back to the choice")
     visitor.click("Export it")
     visitor.click("Write and check the file")
-    visitor.see("the file is the model that was judged")
+    visitor.see("the file repeats its recipe")  # a sample ships rounded predictions, so the file is compared with a run made now
     visitor.look("6-export")
 
 
