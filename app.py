@@ -9,14 +9,25 @@ from pages.ui.state import Session, current_session, reset_session
 from pages.ui.views import PAGES, STYLE
 from pages.ui.words import counted
 
-STEPS = {"teacher": Step.TEACHER, "candidates": Step.CANDIDATES, "target": Step.RUN, "choose": Step.CHOICE, "export": Step.EXPORT}
+STEPS = {
+    "teacher": Step.TEACHER,
+    "candidates": Step.CANDIDATES,
+    "target": Step.RUN,
+    "choose": Step.CHOICE,
+    "export": Step.EXPORT,
+}
 
 
 def page(session: Session, name: str) -> st.Page:
     """One entry of the navigation, ticked when its step is done."""
     title, icon = PAGES[name]
     is_done = name in STEPS and session.done(STEPS[name])
-    return st.Page(f"pages/{name}.py", title=title, icon=":material/check_circle:" if is_done else icon, default=name == "teacher")
+    return st.Page(
+        f"pages/{name}.py",
+        title=title,
+        icon=":material/check_circle:" if is_done else icon,
+        default=name == "teacher",
+    )
 
 
 def sidebar(session: Session) -> None:
@@ -34,7 +45,12 @@ def sidebar(session: Session) -> None:
             }.items():
                 st.caption(name)
                 st.text(value)
-        if st.button("Start over", icon=":material/restart_alt:", type="tertiary", help="Forget the teacher, the labels and every result."):
+        if st.button(
+            "Start over",
+            icon=":material/restart_alt:",
+            type="tertiary",
+            help="Forget the teacher, the labels and every result.",
+        ):
             reset_session()
             st.rerun()
 

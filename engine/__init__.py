@@ -5,7 +5,8 @@ Importing this package stays light: frameworks load only inside the function tha
 
 import os
 
-# onnxruntime reports use to its maker unless this is set before it is first imported. We promise to work offline.
+# onnxruntime reports use to its maker unless this is set before it is first imported. We promise to work
+# offline.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 from engine.types import UserError

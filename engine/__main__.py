@@ -1,6 +1,7 @@
 """The command line: the same functions the app calls, no second path.
 
-`--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 2 = the input is at fault.
+`--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 2 = the input is at
+fault.
 """
 
 from __future__ import annotations
@@ -43,10 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 2
     except OSError as error:
-        # Checked beforehand where we can; a full disk or a folder without permission shows only when it is written.
+        # Checked beforehand where we can; a full disk or a folder without permission shows only when it is
+        # written.
         where = f"{error.filename} " if error.filename else ""
         print(
-            f"{where}cannot be read or written ({error.strerror or error}). Check the path, its permissions and the disk.", file=sys.stderr
+            f"{where}cannot be read or written ({error.strerror or error}). Check the path, its permissions"
+            " and the disk.",
+            file=sys.stderr,
         )
         return 2
     except KeyboardInterrupt:

@@ -1,7 +1,8 @@
-"""Which images to label next: those whose label would decide between the contenders, and how many labels halve the doubt.
+"""Which images to label next: those whose label would decide between the contenders, and how many labels
+halve the doubt.
 
-Sees arrays only. The rows are drawn, not ranked, in proportion to how contested they are; `calibrate` gives every stratum of
-the pool its share again, so the chosen images do not stand for all.
+Sees arrays only. The rows are drawn, not ranked, in proportion to how contested they are; `calibrate` gives
+every stratum of the pool its share again, so the chosen images do not stand for all.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ _CONTINUATIONS, _ROWS_AT_ONCE = 3, 2048
 
 @dataclass(frozen=True, eq=False)
 class NextLabels:
-    """rows (k,) to label next, most contested first; contest (k,) relative to the pool's average; contenders by their chance to be best.
+    """rows (k,) to label next, most contested first; contest (k,) relative to the pool's average; contenders
+    by their chance to be best.
 
-    worth is how many random labels one of these replaces, at best: the ratio of variances of the contenders' gaps.
+    worth is how many random labels one of these replaces, at best: the ratio of variances of the contenders'
+    gaps.
     """
 
     rows: Ints
@@ -34,8 +37,12 @@ class NextLabels:
     worth: float
 
 
-def label_next(pool: CalibratedPool, verdict: Calibrated, best: Floats, labeled: Ints, k: int, *, seed: int = 0) -> NextLabels:
-    """Choose k unlabeled rows. `best` (M,) holds each candidate's chance to be best (nan = not admissible), `labeled` the rows done."""
+def label_next(
+    pool: CalibratedPool, verdict: Calibrated, best: Floats, labeled: Ints, k: int, *, seed: int = 0
+) -> NextLabels:
+    """Choose k unlabeled rows. `best` (M,) holds each candidate's chance to be best (nan = not admissible),
+    `labeled` the rows done.
+    """
     chances = np.nan_to_num(np.asarray(best, dtype=np.float64))
     contenders = np.argsort(-chances, kind="stable")[:MAX_CONTENDERS]
     contenders = contenders[chances[contenders] > 0]
@@ -59,18 +66,26 @@ def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chance
     parts = []
     for start in range(0, pool.candidates.shape[1], _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        belief = np.einsum("h,hnk->nk", weights[kept] / weights[kept].sum(), pool.references(rows, verdict.bias, kept))
+        belief = np.einsum(
+            "h,hnk->nk", weights[kept] / weights[kept].sum(), pool.references(rows, verdict.bias, kept)
+        )
         parts.append(contested(belief, pool.losses(rows)[contenders], chances))
     return np.concatenate(parts)
 
 
 def labels_to_halve(
-    pool: CalibratedPool, verdict: Calibrated, sample: LabeledSample, *, admissible: Bools | None = None, seed: int = 0
+    pool: CalibratedPool,
+    verdict: Calibrated,
+    sample: LabeledSample,
+    *,
+    admissible: Bools | None = None,
+    seed: int = 0,
 ) -> int | None:
-    """Return about how many more random labels halve the expected regret of the pick; None if even 160 (or all) would not.
+    """Return about how many more random labels halve the expected regret of the pick; None if even 160 (or
+    all) would not.
 
-    Continuations are imagined: a hypothesis and an error rate are drawn from the posterior, they label further rows, and the rule
-    is run again on old and imagined labels together.
+    Continuations are imagined: a hypothesis and an error rate are drawn from the posterior, they label
+    further rows, and the rule is run again on old and imagined labels together.
     """
     pick, doubt = recommendation(verdict, admissible=admissible)
     now = doubt.regret[pick]
@@ -84,7 +99,9 @@ def labels_to_halve(
             return None
         later = []
         for labels in imagined:
-            extended = LabeledSample(np.concatenate([sample.rows, free[:more]]), np.concatenate([sample.labels, labels[:more]]))
+            extended = LabeledSample(
+                np.concatenate([sample.rows, free[:more]]), np.concatenate([sample.labels, labels[:more]])
+            )
             pick, doubt = recommendation(calibrate(pool, extended), admissible=admissible)
             later.append(doubt.regret[pick])
         if np.mean(later) <= now / 2:
@@ -97,6 +114,10 @@ def _imagine(pool: CalibratedPool, verdict: Calibrated, rows: Ints, rng: np.rand
     drawn = rng.choice(verdict.weights.size, p=verdict.weights.ravel())
     rate_index, hypothesis = np.unravel_index(drawn, verdict.weights.shape)
     probs = pool.references(rows, verdict.bias, np.array([hypothesis]))[0]
-    labels = (rng.random(len(rows))[:, None] > np.cumsum(probs, axis=1)).sum(axis=1).clip(0, pool.n_classes - 1)
+    labels = (
+        (rng.random(len(rows))[:, None] > np.cumsum(probs, axis=1)).sum(axis=1).clip(0, pool.n_classes - 1)
+    )
     flip = rng.random(len(rows)) < verdict.rates[rate_index]
-    return np.asarray(np.where(flip, (labels + rng.integers(1, pool.n_classes, len(rows))) % pool.n_classes, labels))
+    return np.asarray(
+        np.where(flip, (labels + rng.integers(1, pool.n_classes, len(rows))) % pool.n_classes, labels)
+    )

@@ -1,4 +1,5 @@
-"""The label-free scores that supervised rules can shrink toward: the teacher's distortion, and three alternatives.
+"""The label-free scores that supervised rules can shrink toward: the teacher's distortion, and three
+alternatives.
 
 Sees arrays only. The default is the distortion on the complete pool, whatever the number of labels.
 """
@@ -20,7 +21,13 @@ _SUBSAMPLE_SEED, _SEED_STRIDE = 300_000, 7_919
 
 
 def anchor_scores(
-    kind: str, teacher: Floats, pool: PoolStatistics, sample: LabeledSample, *, floor: float = FLOOR, repetition: int = 0
+    kind: str,
+    teacher: Floats,
+    pool: PoolStatistics,
+    sample: LabeledSample,
+    *,
+    floor: float = FLOOR,
+    repetition: int = 0,
 ) -> Floats:
     """Return one anchor score per candidate (M,), in nats, lower is better. `kind` is a key of ANCHORS."""
     if kind == "pool":
@@ -31,7 +38,9 @@ def anchor_scores(
         return mean_distortion(teacher, pool.candidates, sample.rows, floor=floor)
     if kind == "subsample":
         rng = np.random.Generator(np.random.PCG64(_SUBSAMPLE_SEED + _SEED_STRIDE * sample.n + repetition))
-        return mean_distortion(teacher, pool.candidates, rng.choice(len(teacher), sample.n, replace=False), floor=floor)
+        return mean_distortion(
+            teacher, pool.candidates, rng.choice(len(teacher), sample.n, replace=False), floor=floor
+        )
     raise ValueError(f"unknown anchor {kind!r}")
 
 
@@ -47,4 +56,6 @@ def rescale(scores: Floats, reference: Floats) -> Floats:
     spread = scores.max() - scores.min()
     if spread == 0:
         return np.full_like(reference, reference.min())
-    return np.asarray(reference.min() + (scores - scores.min()) / spread * (reference.max() - reference.min()))
+    return np.asarray(
+        reference.min() + (scores - scores.min()) / spread * (reference.max() - reference.min())
+    )

@@ -29,7 +29,9 @@ class Assumption:
     is_proxy: bool
 
 
-def check_assumptions(pool: PoolStatistics, teacher: Floats, health: CandidateHealth, regime: Regime) -> tuple[Assumption, ...]:
+def check_assumptions(
+    pool: PoolStatistics, teacher: Floats, health: CandidateHealth, regime: Regime
+) -> tuple[Assumption, ...]:
     """Judge every label-free rule on this pool; teacher is (N, K)."""
     shares = np.mean(np.asarray(teacher, dtype=np.float64), axis=0)
     verdicts = {
@@ -38,7 +40,14 @@ def check_assumptions(pool: PoolStatistics, teacher: Floats, health: CandidateHe
         "entropy": _confidence_verdict(regime),
         "atc-mc": _tie_verdict(pool, atc_mc, regime),
         "atc-ne": _tie_verdict(pool, atc_ne, regime),
-        "doc": (None, "It is the teacher's agreement corrected for confidence, so it is as good as the teacher's classes are.", True),
+        "doc": (
+            None,
+            (
+                "It is the teacher's agreement corrected for confidence, so it is as good as the teacher's"
+                " classes are."
+            ),
+            True,
+        ),
         **dict.fromkeys(("nuclear-norm", "softmax-corr", "cot"), _balance_verdict(shares)),
     }
     return tuple(Assumption(rule, *verdicts[rule]) for rule in LABEL_FREE)
@@ -50,22 +59,38 @@ def _teacher_verdict(health: CandidateHealth) -> tuple[bool | None, str, bool]:
     best = float(health.quality.max())
     follower = float(health.quality[int(np.argmax(health.agreement))])
     holds = best - follower <= 0.1
-    return holds, f"The candidate closest to the teacher is right on {follower:.0%} of the labels; the best candidate on {best:.0%}.", False
+    return (
+        holds,
+        (
+            f"The candidate closest to the teacher is right on {follower:.0%} of the labels; the best"
+            f" candidate on {best:.0%}."
+        ),
+        False,
+    )
 
 
 def _confidence_verdict(regime: Regime) -> tuple[bool | None, str, bool]:
     measure = "teacher agreement" if regime.is_proxy else "accuracy"
     if np.isnan(regime.correlation):
-        return None, f"Confidence or {measure} is the same for every candidate, so their relation cannot be seen.", regime.is_proxy
+        return (
+            None,
+            f"Confidence or {measure} is the same for every candidate, so their relation cannot be seen.",
+            regime.is_proxy,
+        )
     holds = regime.kind in ("underconfident", "healthy") and regime.correlation > 0.5
     return (
         holds,
-        f"Across candidates, confidence and {measure} correlate at {regime.correlation:+.2f} (+1 would be ideal).",
+        (
+            f"Across candidates, confidence and {measure} correlate at {regime.correlation:+.2f} (+1 would be"
+            " ideal)."
+        ),
         regime.is_proxy,
     )
 
 
-def _tie_verdict(pool: PoolStatistics, rule: Callable[..., Floats], regime: Regime) -> tuple[bool | None, str, bool]:
+def _tie_verdict(
+    pool: PoolStatistics, rule: Callable[..., Floats], regime: Regime
+) -> tuple[bool | None, str, bool]:
     loose = rule(pool)
     on_threshold = loose - rule(pool, strict=True)
     pick = int(np.argmax(loose))
@@ -74,7 +99,8 @@ def _tie_verdict(pool: PoolStatistics, rule: Callable[..., Floats], regime: Regi
         return (
             False,
             (
-                f"{on_threshold[pick]:.0%} of its pick's rows sit exactly on the threshold (`>=` counts them, `>` would not), and {tied} candidates tie."
+                f"{on_threshold[pick]:.0%} of its pick's rows sit exactly on the threshold (`>=` counts them,"
+                f" `>` would not), and {tied} candidates tie."
             ),
             False,
         )

@@ -38,14 +38,24 @@ def prepare(predictions: Predictions, pool: PoolStatistics, *, floor: float = FL
 
 
 def calibrated_choice(
-    method: str, predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None, *, admissible: Bools | None, floor: float
+    method: str,
+    predictions: Predictions,
+    pool: PoolStatistics,
+    sample: LabeledSample | None,
+    *,
+    admissible: Bools | None,
+    floor: float,
 ) -> Choice:
     """Run `calibrated` or `auto`; without labels both are label-free."""
     given = sample or NO_LABELS
     prepared = prepare(predictions, pool, floor=floor)
     verdict = calibrate(prepared, given)
     penalty = verdict.penalty if method == AUTO else np.zeros(len(verdict.scores))
-    scores = np.where(admissible, verdict.scores + penalty, np.nan) if admissible is not None else verdict.scores + penalty
+    scores = (
+        np.where(admissible, verdict.scores + penalty, np.nan)
+        if admissible is not None
+        else verdict.scores + penalty
+    )
     pick, ties = pick_best(verdict.scores + penalty, "lower", admissible)
     doubt = doubt_of(draw_losses(verdict, penalty=penalty), pick, admissible=admissible)
     runner_up, summary = runner_up_of(scores, pick), posterior_summary(prepared, verdict)
@@ -68,21 +78,38 @@ def calibrated_choice(
             "reasons": reasons(summary, doubt, pick, given.n, shape=float(penalty.max())),
         },
     )
-    return replace(choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=given.labels if given.n else None))
+    return replace(
+        choice,
+        warnings=warnings_for(
+            choice, n_classes=predictions.n_classes, labels=given.labels if given.n else None
+        ),
+    )
 
 
 def reasons(summary: Mapping[str, Any], doubt: Doubt, pick: int, n: int, *, shape: float = 0.0) -> list[str]:
-    """Say in three sentences why this candidate: what the reference looks like, what the labels did, how sure it is.
+    """Say in three sentences why this candidate: what the reference looks like, what the labels did, how sure
+    it is.
 
     `summary` is that of the posterior; `shape` is the largest penalty that output shape (SoftmaxCorr) added.
     """
-    confidence, accuracy, rate = summary["teacher_confidence"], summary["teacher_accuracy"], summary["error_rate"]
+    confidence, accuracy, rate = (
+        summary["teacher_confidence"],
+        summary["teacher_accuracy"],
+        summary["error_rate"],
+    )
     gap = confidence - accuracy
-    tone = "overconfident" if gap > _TONE else "underconfident" if gap < -_TONE else "about as confident as it should be"
+    tone = (
+        "overconfident"
+        if gap > _TONE
+        else "underconfident"
+        if gap < -_TONE
+        else "about as confident as it should be"
+    )
     opening = f"From {n} labels the teacher looks" if n else "Before any label the teacher is presumed"
     first = (
-        f"{opening} {tone} on this target (its confidence averages {100 * confidence:.0f} %, and about {100 * accuracy:.0f} % of its answers "
-        "should be right), so each candidate is judged by its expected loss under the teacher so corrected."
+        f"{opening} {tone} on this target (its confidence averages {100 * confidence:.0f} %, and about"
+        f" {100 * accuracy:.0f} % of its answers should be right), so each candidate is judged by its"
+        " expected loss under the teacher so corrected."
     )
     if not n:
         second = "No labels were given; they would test the corrected teacher."
@@ -90,9 +117,13 @@ def reasons(summary: Mapping[str, Any], doubt: Doubt, pick: int, n: int, *, shap
         share = f"{100 * rate:.0f} % of the labels seem wrong" if rate >= 0.03 else "no label noise shows"
         second = f"The labels correct that expectation with weight {summary['kappa']:.2g}; {share}."
     if shape > 0:
-        second = f"{second[:-1]}, and outputs that tell classes apart less well cost a candidate up to {shape:.2g} (SoftmaxCorr, fading with labels)."
+        second = (
+            f"{second[:-1]}, and outputs that tell classes apart less well cost a candidate up to {shape:.2g}"
+            " (SoftmaxCorr, fading with labels)."
+        )
     third = (
-        f"The pick is within {doubt.epsilon:g} of the best with {100 * doubt.close[pick]:.0f} % probability, and {len(doubt.same) - 1} other "
-        f"candidate{'s' if len(doubt.same) != 2 else ''} cannot be told apart from it."
+        f"The pick is within {doubt.epsilon:g} of the best with {100 * doubt.close[pick]:.0f} % probability,"
+        f" and {len(doubt.same) - 1} other candidate{'s' if len(doubt.same) != 2 else ''} cannot be told"
+        " apart from it."
     )
     return [first, second, third]

@@ -1,7 +1,9 @@
-"""The calibrated rule: expected loss under a recalibrated reference, weighed and corrected by a few noisy labels.
+"""The calibrated rule: expected loss under a recalibrated reference, weighed and corrected by a few noisy
+labels.
 
-Sees arrays only. Labels may be wrong at a symmetric rate η. They weigh the hypotheses (see hypotheses.py), no single one is picked;
-they teach the class shares where a hypothesis leaves those open; and they correct the expected loss by what they saw themselves.
+Sees arrays only. Labels may be wrong at a symmetric rate η. They weigh the hypotheses (see hypotheses.py), no
+single one is picked; they teach the class shares where a hypothesis leaves those open; and they correct the
+expected loss by what they saw themselves.
 """
 
 from __future__ import annotations
@@ -16,9 +18,14 @@ from engine.types import Floats, Ints, LabeledSample
 
 # Equally probable, on a grid that is denser near 0. A prior that trusted labels more lost under noise.
 ERROR_RATES = np.array([0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5])
-MOST_NOISE = 0.8  # of the rate at which labels say nothing, (K-1)/K; beyond it the correction would divide by almost nothing
+# of the rate at which labels say nothing, (K-1)/K; beyond it the correction would divide by almost nothing
+MOST_NOISE = 0.8
 SHARE_SD = 1.0  # prior sd of a learned class share's log odds
-SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 30.0  # nats per unit of SoftmaxCorr before any label; clean labels at which that is halved
+# nats per unit of SoftmaxCorr before any label; clean labels at which that is halved
+SHAPE_WEIGHT, SHAPE_LABELS = (
+    2.0,
+    30.0,
+)
 LABELS_A_STRATUM, MAX_STRATA = 10, 5  # post-stratification of the labeled sample, see `_sample_weights`
 _SHARE_STEPS, _DAMPING = 6, 0.7
 _NEGLIGIBLE = 1e-3  # of the largest weight: hypotheses below it keep the expected losses they started with
@@ -26,13 +33,15 @@ _NEGLIGIBLE = 1e-3  # of the largest weight: hypotheses below it keep the expect
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """The rule's verdict: scores (M,) = anchor + kappa·correction, and what the labels say about the hypotheses.
+    """The rule's verdict: scores (M,) = anchor + kappa·correction, and what the labels say about the
+    hypotheses.
 
-    weights (E, H) is the posterior over error rates and hypotheses, from log_prior (H,) that charges learned class shares; bias (H, K)
-    and expected (H, M) are the pool's with the shares learned. residuals (M, n) are the weighted supervised terms, one per label;
-    belief (n,) is the probability that each observed label is right; effective is how many clean labels these are worth.
-    penalty (M,) is what `auto` adds for outputs that look less like distinct classes, by SoftmaxCorr. That takes classes for equally
-    frequent, so it counts as far as the posterior believes that, and it fades with labels, clean ones sooner than noisy ones.
+    weights (E, H) is the posterior over error rates and hypotheses, from log_prior (H,) that charges learned
+    class shares; bias (H, K) and expected (H, M) are the pool's with the shares learned. residuals (M, n) are
+    the weighted supervised terms, one per label; belief (n,) is the probability that each observed label is
+    right; effective is how many clean labels these are worth. penalty (M,) is what `auto` adds for outputs
+    that look less like distinct classes, by SoftmaxCorr. That takes classes for equally frequent, so it
+    counts as far as the posterior believes that, and it fades with labels, clean ones sooner than noisy ones.
     """
 
     scores: Floats
@@ -68,8 +77,9 @@ class Calibrated:
 def calibrate(pool: CalibratedPool, sample: LabeledSample) -> Calibrated:
     """Weigh the hypotheses by the labels and score every candidate; an empty sample leaves the prior.
 
-    The label's likelihood is (1-η)·r(y) + η/(K-1)·(1-r(y)) under reference r. The correction is the mean over S of the loss at the
-    label, unbiased for the symmetric channel at the mean η, minus the loss that the mean reference expects there.
+    The label's likelihood is (1-η)·r(y) + η/(K-1)·(1-r(y)) under reference r. The correction is the mean over
+    S of the loss at the label, unbiased for the symmetric channel at the mean η, minus the loss that the mean
+    reference expects there.
     """
     rates, n, k = error_rates(pool.n_classes), sample.n, pool.n_classes
     bias, log_prior = _learn_shares(pool, sample, rates)
@@ -92,9 +102,29 @@ def calibrate(pool: CalibratedPool, sample: LabeledSample) -> Calibrated:
     correction = residuals.mean(axis=1) if n else np.zeros(len(anchor))
     kappa = effective / (effective + KAPPA_LABELS)
     scores = anchor + kappa * correction
-    # The square makes it fade late, then fast: few labels cannot replace it, many must be able to overrule it.
-    penalty = SHAPE_WEIGHT * float(by_hypothesis @ pool.evenness) / (1 + (effective / SHAPE_LABELS) ** 2) * pool.shape
-    return Calibrated(scores, anchor, correction, kappa, effective, penalty, weights, log_prior, bias, expected, residuals, belief, rates)
+    # The square makes it fade late, then fast: few labels cannot replace it, many must be able to overrule
+    # it.
+    penalty = (
+        SHAPE_WEIGHT
+        * float(by_hypothesis @ pool.evenness)
+        / (1 + (effective / SHAPE_LABELS) ** 2)
+        * pool.shape
+    )
+    return Calibrated(
+        scores,
+        anchor,
+        correction,
+        kappa,
+        effective,
+        penalty,
+        weights,
+        log_prior,
+        bias,
+        expected,
+        residuals,
+        belief,
+        rates,
+    )
 
 
 def error_rates(n_classes: int) -> Floats:
@@ -108,15 +138,19 @@ def at_labels(references: Floats, labels: Ints) -> Floats:
 
 
 def likelihoods(at_label: Floats, rates: Floats, n_classes: int) -> Floats:
-    """Return the probability of observing each label through the symmetric channel, (E, H, n), from at_label (H, n)."""
+    """Return the probability of observing each label through the symmetric channel, (E, H, n), from at_label
+    (H, n).
+    """
     rate = rates[:, None, None]
     return np.asarray((1 - rate) * at_label + rate / (n_classes - 1) * (1 - at_label))
 
 
 def _learn_shares(pool: CalibratedPool, sample: LabeledSample, rates: Floats) -> tuple[Floats, Floats]:
-    """Return bias (H, K) with the open class shares fitted to the labels, and log_prior (H,) charged for it (Laplace).
+    """Return bias (H, K) with the open class shares fitted to the labels, and log_prior (H,) charged for it
+    (Laplace).
 
-    A few damped diagonal Newton steps towards the mode of likelihood times N(start, SHARE_SD²), η averaged by its posterior.
+    A few damped diagonal Newton steps towards the mode of likelihood times N(start, SHARE_SD²), η averaged by
+    its posterior.
     """
     bias, log_prior = pool.bias.copy(), pool.log_prior.copy()
     if sample.n == 0:
@@ -131,23 +165,35 @@ def _learn_shares(pool: CalibratedPool, sample: LabeledSample, rates: Floats) ->
         by_rate = np.log(likelihood).sum(axis=2)
         by_rate = np.exp(by_rate - by_rate.max(axis=0))
         by_rate /= by_rate.sum(axis=0)
-        # posterior of the true class minus the reference: r·(wrong / likelihood - 1), and what the observed class gains
+        # posterior of the true class minus the reference: r·(wrong / likelihood - 1), and what the observed
+        # class gains
         kept = np.einsum("eh,ehn->hn", by_rate * (rates / (k - 1))[:, None], 1 / likelihood) - 1
-        gain = np.einsum("eh,ehn->hn", by_rate * (1 - rates - rates / (k - 1))[:, None], 1 / likelihood) * at_label
-        slope = np.einsum("hn,hnk->hk", kept, references) + gain @ np.eye(k)[labels] - precision * (moved - start)
+        gain = (
+            np.einsum("eh,ehn->hn", by_rate * (1 - rates - rates / (k - 1))[:, None], 1 / likelihood)
+            * at_label
+        )
+        slope = (
+            np.einsum("hn,hnk->hk", kept, references) + gain @ np.eye(k)[labels] - precision * (moved - start)
+        )
         information = (references * (1 - references)).sum(axis=1)
         moved += _DAMPING * np.clip(slope / (information + precision), -1, 1)
     references = soften(log_refs, pool.temperature[open_], moved)
     information = (references * (1 - references)).sum(axis=1)
     bias[open_] = moved
-    log_prior[open_] -= 0.5 * (precision * (moved - start) ** 2 + np.log1p(information / precision)).sum(axis=1)
+    log_prior[open_] -= 0.5 * (precision * (moved - start) ** 2 + np.log1p(information / precision)).sum(
+        axis=1
+    )
     return bias, log_prior
 
 
 def _expected_with(pool: CalibratedPool, bias: Floats, weights: Floats) -> Floats:
-    """Return the expected losses (H, M) with learned class shares: what they change on a few rows is taken to hold for the pool."""
+    """Return the expected losses (H, M) with learned class shares: what they change on a few rows is taken to
+    hold for the pool.
+    """
     expected = pool.expected
-    moved = np.flatnonzero(pool.learned & (weights > _NEGLIGIBLE * weights.max()) & np.any(bias != pool.bias, axis=1))
+    moved = np.flatnonzero(
+        pool.learned & (weights > _NEGLIGIBLE * weights.max()) & np.any(bias != pool.bias, axis=1)
+    )
     if len(moved):
         change = pool.references(pool.few, bias, moved) - pool.references(pool.few, None, moved)
         expected = expected.copy()
@@ -156,10 +202,11 @@ def _expected_with(pool: CalibratedPool, bias: Floats, weights: Floats) -> Float
 
 
 def _sample_weights(contest: Floats, rows: Ints) -> Floats:
-    """Return weights (n,) of mean one that give each stratum of the pool its share, however the rows were chosen.
+    """Return weights (n,) of mean one that give each stratum of the pool its share, however the rows were
+    chosen.
 
-    Strata are equal parts of the pool by `contest`, the quantity that `label-next` goes by: images chosen because they are
-    contested would otherwise stand for all. A random sample is thereby post-stratified.
+    Strata are equal parts of the pool by `contest`, the quantity that `label-next` goes by: images chosen
+    because they are contested would otherwise stand for all. A random sample is thereby post-stratified.
     """
     n_strata = min(MAX_STRATA, len(rows) // LABELS_A_STRATUM)
     if n_strata < 2:
@@ -173,15 +220,21 @@ def _sample_weights(contest: Floats, rows: Ints) -> Floats:
 
 
 def posterior_summary(pool: CalibratedPool, verdict: Calibrated) -> dict[str, Any]:
-    """Return the posterior of T, η and the class shares, JSON-ready: grids with their probabilities, and plain averages.
+    """Return the posterior of T, η and the class shares, JSON-ready: grids with their probabilities, and
+    plain averages.
 
-    The temperature is that of a reference whose class shares may have been moved, so it does not say whether the teacher is too sure:
-    its mean confidence beside the share of its answers that the posterior expects to be right does.
+    The temperature is that of a reference whose class shares may have been moved, so it does not say whether
+    the teacher is too sure: its mean confidence beside the share of its answers that the posterior expects to
+    be right does.
     """
     by_hypothesis = verdict.hypothesis_weights
     kept = np.flatnonzero(by_hypothesis > _NEGLIGIBLE * by_hypothesis.max())
     teacher = np.exp(pool.log_refs[0, pool.few])
-    belief = np.einsum("h,hnk->nk", by_hypothesis[kept] / by_hypothesis[kept].sum(), pool.references(pool.few, verdict.bias, kept))
+    belief = np.einsum(
+        "h,hnk->nk",
+        by_hypothesis[kept] / by_hypothesis[kept].sum(),
+        pool.references(pool.few, verdict.bias, kept),
+    )
     by_temperature = [float(by_hypothesis[pool.temperature == t].sum()) for t in TEMPERATURES]
     return {
         "temperature": float(np.exp(by_hypothesis @ np.log(pool.temperature))),

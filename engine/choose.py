@@ -21,7 +21,9 @@ METHODS: tuple[str, ...] = (*CALIBRATED_RULES, *SUPERVISED, *LABEL_FREE, HIGHEST
 
 def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStatistics:
     """Make the shared pass over a predictions file's pool."""
-    return pool_statistics(predictions.teacher, predictions.candidates, calibration=predictions.calibration, floor=floor)
+    return pool_statistics(
+        predictions.teacher, predictions.candidates, calibration=predictions.calibration, floor=floor
+    )
 
 
 def admissible_under(predictions: Predictions, budget: float | None) -> Bools | None:
@@ -33,14 +35,20 @@ def admissible_under(predictions: Predictions, budget: float | None) -> Bools | 
         return None
     if predictions.cost is None:
         raise UserError(
-            "a memory budget needs the `cost` of each candidate, which this predictions file lacks. Add it, or drop the budget."
+            "a memory budget needs the `cost` of each candidate, which this predictions file lacks. Add it,"
+            " or drop the budget."
         )
     if not budget > 0:
-        raise UserError(f"the memory budget is {budget:g}; it must be a positive share of the float teacher, e.g. 0.22.")
+        raise UserError(
+            f"the memory budget is {budget:g}; it must be a positive share of the float teacher, e.g. 0.22."
+        )
     mask = admissible(predictions.cost, budget)
     if not mask.any():
         cheapest = float(predictions.cost.min())
-        raise UserError(f"no candidate fits a budget of {budget:.3g}; the cheapest needs {cheapest:.3g} of float memory. Raise the budget.")
+        raise UserError(
+            f"no candidate fits a budget of {budget:.3g}; the cheapest needs {cheapest:.3g} of float memory."
+            " Raise the budget."
+        )
     return mask
 
 
@@ -55,16 +63,21 @@ def choose(
     floor: float = FLOOR,
     repetition: int = 0,
 ) -> Choice:
-    """Run one rule on predictions (and, for supervised rules, a labeled sample) and return its Choice with warnings.
+    """Run one rule on predictions (and, for supervised rules, a labeled sample) and return its Choice with
+    warnings.
 
-    `pool` saves recomputing the shared statistics; `repetition` seeds the permutation control and the subsample anchor.
+    `pool` saves recomputing the shared statistics; `repetition` seeds the permutation control and the
+    subsample anchor.
     """
     if method not in METHODS:
         raise UserError(f"unknown method {method!r}. Use one of: {', '.join(METHODS)}.")
     if anchor not in ANCHORS:
         raise UserError(f"unknown anchor {anchor!r}. Use one of: {', '.join(ANCHORS)}.")
     if method in SUPERVISED and (sample is None or sample.n == 0):
-        raise UserError(f"{method} needs labels and got none. Give a labels CSV, or use a label-free rule such as distortion.")
+        raise UserError(
+            f"{method} needs labels and got none. Give a labels CSV, or use a label-free rule such as"
+            " distortion."
+        )
     if method == HIGHEST_PRECISION:
         order = precision_order(predictions.names, predictions.cost)
         return _label_free_choice(estimate(method, order, "higher", admissible), predictions)
@@ -75,10 +88,14 @@ def choose(
         rule = LABEL_FREE[method]
         return _label_free_choice(estimate(method, rule.score(pool), rule.better, admissible), predictions)
     assert sample is not None
-    evidence = sample_evidence(predictions.teacher, predictions.candidates, sample, floor=floor, repetition=repetition)
+    evidence = sample_evidence(
+        predictions.teacher, predictions.candidates, sample, floor=floor, repetition=repetition
+    )
     base = anchor_scores(anchor, predictions.teacher, pool, sample, floor=floor, repetition=repetition)
     choice = select(method, evidence, base, predictions.names, admissible=admissible)
-    return replace(choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=sample.labels))
+    return replace(
+        choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=sample.labels)
+    )
 
 
 def _label_free_choice(verdict: Estimate, predictions: Predictions) -> Choice:

@@ -1,4 +1,5 @@
-"""The tables behind the Collapse page: every candidate's health, collapse by bits, reliability, and which assumptions hold.
+"""The tables behind the Collapse page: every candidate's health, collapse by bits, reliability, and which
+assumptions hold.
 
 Pure functions over the diagnostics. Each result says whether it is measured with labels or is a proxy.
 """
@@ -12,7 +13,14 @@ import numpy as np
 import pandas as pd
 
 from engine.assumptions import Assumption, check_assumptions
-from engine.diagnostics import COLLAPSE_FACTOR, Regime, candidate_health, collapse_rates, degradation_regime, reliability
+from engine.diagnostics import (
+    COLLAPSE_FACTOR,
+    Regime,
+    candidate_health,
+    collapse_rates,
+    degradation_regime,
+    reliability,
+)
 from engine.estimators import LABEL_FREE, atc_mc, atc_ne
 from engine.pool import PoolStatistics
 from engine.types import LabeledSample, Predictions
@@ -23,9 +31,9 @@ class CollapseReport:
     """Everything the Collapse page shows, for one family and one labeled sample (or none)."""
 
     regime: Regime
-    health: (
-        pd.DataFrame
-    )  # name, bits, granularity, confidence, quality, low, high, agreement, distinct, top_class_share, single_class, collapsed
+    # name, bits, granularity, confidence, quality, low, high, agreement, distinct, top_class_share,
+    # single_class, collapsed
+    health: pd.DataFrame
     rates: pd.DataFrame  # bits, granularity, rate, n_candidates; empty for foreign names
     assumptions: tuple[Assumption, ...]
     atc: pd.DataFrame  # rule, loose_pick, strict_pick, loose, strict, ties
@@ -51,7 +59,9 @@ class CollapseReport:
 def collapse_report(
     predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None, candidates: pd.DataFrame
 ) -> CollapseReport:
-    """Diagnose a family; `candidates` is the overview's candidates table (its recipe columns and losses are read)."""
+    """Diagnose a family; `candidates` is the overview's candidates table (its recipe columns and losses are
+    read).
+    """
     given = sample if sample is not None and sample.n else None
     health = candidate_health(pool, given)
     losses = np.asarray(candidates["loss"] if given else candidates["distortion"], dtype=np.float64)
@@ -68,7 +78,10 @@ def collapse_report(
     )
     teacher = np.asarray(predictions.teacher, dtype=np.float64)
     right = float(np.mean(np.argmax(teacher[given.rows], axis=1) == given.labels)) if given else 1.0
-    rates = [(r.bits, r.granularity, r.rate, r.n_candidates) for r in collapse_rates(predictions.names, health.collapsed)]
+    rates = [
+        (r.bits, r.granularity, r.rate, r.n_candidates)
+        for r in collapse_rates(predictions.names, health.collapsed)
+    ]
     return CollapseReport(
         regime=regime,
         health=table,
@@ -84,7 +97,9 @@ def collapse_report(
 
 
 def atc_table(pool: PoolStatistics, names: tuple[str, ...]) -> pd.DataFrame:
-    """Show what ties do to ATC: its pick and score when rows on the threshold count (`>=`, as published) and when they do not (`>`)."""
+    """Show what ties do to ATC: its pick and score when rows on the threshold count (`>=`, as published) and
+    when they do not (`>`).
+    """
     rows = []
     for rule, score in (("atc-mc", atc_mc), ("atc-ne", atc_ne)):
         loose, strict = score(pool), score(pool, strict=True)
@@ -101,15 +116,22 @@ def atc_table(pool: PoolStatistics, names: tuple[str, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def reliability_table(predictions: Predictions, sample: LabeledSample, models: Mapping[str, int | None]) -> pd.DataFrame:
-    """Return reliability bins on S for some models; `models` maps a shown name to a candidate index, or None for the teacher.
+def reliability_table(
+    predictions: Predictions, sample: LabeledSample, models: Mapping[str, int | None]
+) -> pd.DataFrame:
+    """Return reliability bins on S for some models; `models` maps a shown name to a candidate index, or None
+    for the teacher.
 
     Columns: model, ece, confidence, accuracy, count; one row a bin that is not empty.
     """
     parts = []
     for name, index in models.items():
-        probs = predictions.teacher[sample.rows] if index is None else predictions.candidates[index][sample.rows]
+        probs = (
+            predictions.teacher[sample.rows] if index is None else predictions.candidates[index][sample.rows]
+        )
         found = reliability(probs, sample.labels)
-        bins = pd.DataFrame({"confidence": found.confidence, "accuracy": found.accuracy, "count": found.counts})
+        bins = pd.DataFrame(
+            {"confidence": found.confidence, "accuracy": found.accuracy, "count": found.counts}
+        )
         parts.append(bins[bins["count"] > 0].assign(model=name, ece=found.ece))
     return pd.concat(parts, ignore_index=True)

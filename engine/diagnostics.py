@@ -1,7 +1,8 @@
-"""Can confidence be trusted here? Collapse, degradation regime, calibration: what is measured and what is a proxy.
+"""Can confidence be trusted here? Collapse, degradation regime, calibration: what is measured and what is a
+proxy.
 
-Sees arrays only. With labels the diagnostics are measurements; without, agreement with the teacher stands in for
-accuracy, and every result says which of the two it is.
+Sees arrays only. With labels the diagnostics are measurements; without, agreement with the teacher stands in
+for accuracy, and every result says which of the two it is.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from engine.pool import PoolStatistics
 from engine.types import Bools, Floats, Ints, LabeledSample, UserError
 
 COLLAPSE_FACTOR = 1.5  # collapsed = accuracy at most 1.5 times chance, as the paper
-SINGLE_CLASS_SHARE = 0.95  # a candidate that gives one class to this share of the pool predicts a single class
+SINGLE_CLASS_SHARE = (
+    0.95  # a candidate that gives one class to this share of the pool predicts a single class
+)
 ECE_BINS = 15  # equal-width, as the paper
 RegimeKind = Literal["overconfident", "underconfident", "mixed", "healthy"]
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateHealth:
-    """One entry per candidate (M,). `quality` is accuracy on the labels if there are any, else teacher agreement (a proxy)."""
+    """One entry per candidate (M,). `quality` is accuracy on the labels if there are any, else teacher
+    agreement (a proxy).
+    """
 
     confidence: Floats  # mean max probability on the pool
     agreement: Floats  # share of pool rows with the teacher's class
@@ -60,7 +65,9 @@ def candidate_health(pool: PoolStatistics, sample: LabeledSample | None = None) 
         confidence=np.asarray(np.mean(pool.confidence, axis=1)),
         agreement=agreement,
         distinct=np.array([len(np.unique(row)) / n_images for row in pool.confidence]),
-        top_class_share=np.array([np.bincount(row, minlength=n_classes).max() / n_images for row in pool.predicted]),
+        top_class_share=np.array(
+            [np.bincount(row, minlength=n_classes).max() / n_images for row in pool.predicted]
+        ),
         quality=quality,
         quality_low=np.array([interval.low for interval in intervals]),
         quality_high=np.array([interval.high for interval in intervals]),
@@ -77,14 +84,18 @@ class Regime:
     correlation: float  # Pearson, quality against mean confidence over candidates; nan if either is constant
     worst_confidence: float  # mean confidence of the worst candidate
     best_confidence: float
-    collapsed_distinct: float  # median share of distinct confidences among collapsed candidates; nan if there are none
+    collapsed_distinct: (
+        float  # median share of distinct confidences among collapsed candidates; nan if there are none
+    )
     is_proxy: bool
     sentence: str
 
 
 _SENTENCES: dict[RegimeKind, str] = {
     "overconfident": "Low-bit candidates are sure and wrong: confidence, entropy and ATC {ranking}.",
-    "underconfident": "Degraded candidates lose confidence along with accuracy: confidence is a usable hint here.",
+    "underconfident": (
+        "Degraded candidates lose confidence along with accuracy: confidence is a usable hint here."
+    ),
     "mixed": "Confidence and quality are only loosely related here: do not choose by confidence.",
     "healthy": "No candidate has collapsed: confidence has little to separate and little to break.",
 }
@@ -101,7 +112,9 @@ def _sentence(kind: RegimeKind, correlation: float) -> str:
 
 
 def degradation_regime(health: CandidateHealth, losses: Floats) -> Regime:
-    """Name the regime. losses (M,) order the candidates from best to worst: labeled loss, or distortion as a proxy."""
+    """Name the regime. losses (M,) order the candidates from best to worst: labeled loss, or distortion as a
+    proxy.
+    """
     best, worst = int(np.argmin(losses)), int(np.argmax(losses))
     constant = np.ptp(health.quality) == 0 or np.ptp(health.confidence) == 0
     correlation = float("nan") if constant else float(np.corrcoef(health.quality, health.confidence)[0, 1])
@@ -118,7 +131,9 @@ def degradation_regime(health: CandidateHealth, losses: Floats) -> Regime:
         correlation=correlation,
         worst_confidence=float(health.confidence[worst]),
         best_confidence=float(health.confidence[best]),
-        collapsed_distinct=float(np.median(health.distinct[health.collapsed])) if health.collapsed.any() else float("nan"),
+        collapsed_distinct=(
+            float(np.median(health.distinct[health.collapsed])) if health.collapsed.any() else float("nan")
+        ),
         is_proxy=health.is_proxy,
         sentence=_sentence(kind, correlation),
     )
@@ -150,7 +165,9 @@ def collapse_rates(names: Sequence[str], collapsed: Bools) -> tuple[CollapseRate
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """A reliability diagram: equal-width confidence bins (B,), nan where a bin is empty, and the expected calibration error."""
+    """A reliability diagram: equal-width confidence bins (B,), nan where a bin is empty, and the expected
+    calibration error.
+    """
 
     edges: Floats  # (B + 1,)
     counts: Ints
@@ -162,7 +179,8 @@ class Reliability:
 def reliability(probs: Floats, labels: Ints, *, n_bins: int = ECE_BINS) -> Reliability:
     """Bin predictions (n, K) by max probability and compare with the labels (n,).
 
-    ECE = Σ_b n_b/n·|accuracy_b - confidence_b|, 0 to 1, lower is better. Bins are (lo, hi]; a confidence of 0 falls in the first.
+    ECE = Σ_b n_b/n·|accuracy_b - confidence_b|, 0 to 1, lower is better. Bins are (lo, hi]; a confidence of 0
+    falls in the first.
     """
     confidence = np.max(np.asarray(probs, dtype=np.float64), axis=1)
     correct = np.argmax(probs, axis=1) == labels

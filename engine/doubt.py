@@ -1,6 +1,7 @@
 """How sure a calibrated choice is: posterior draws of every candidate's loss, and what follows from them.
 
-Sees arrays only. Draws vary the hypothesis (by its posterior) and the labeled sample (Bayesian bootstrap); a pick is never changed here.
+Sees arrays only. Draws vary the hypothesis (by its posterior) and the labeled sample (Bayesian bootstrap); a
+pick is never changed here.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from engine.types import Bools, Floats
 
 EPSILON = 0.05  # nats of cross-entropy that count as "as good as the best"
 N_DRAWS = 512
-# Hypotheses are a coarse grid and errors of a reference are shared by many rows: a posterior that took every label at full
-# weight was overconfident on development families. These two were set there so that stated probabilities hold.
+# Hypotheses are a coarse grid and errors of a reference are shared by many rows: a posterior that took every
+# label at full weight was overconfident on development families. These two were set there so that stated
+# probabilities hold.
 TEMPER = 0.25
 SPREAD = 1.5
 SURE = 0.9
@@ -27,8 +29,8 @@ _SAME = 0.05  # share of draws in which a candidate must match the pick to count
 class Doubt:
     """Chances and expected losses, one number per candidate (nan = not admissible).
 
-    best: probability to have the lowest loss; close: to be within epsilon of it; regret: expected loss above the lowest.
-    same: candidates that match the pick in at least 5 % of the draws, the pick included.
+    best: probability to have the lowest loss; close: to be within epsilon of it; regret: expected loss above
+    the lowest. same: candidates that match the pick in at least 5 % of the draws, the pick included.
     """
 
     best: Floats
@@ -38,10 +40,13 @@ class Doubt:
     epsilon: float
 
 
-def draw_losses(verdict: Calibrated, *, penalty: Floats | None = None, n_draws: int = N_DRAWS, seed: int = 0) -> Floats:
+def draw_losses(
+    verdict: Calibrated, *, penalty: Floats | None = None, n_draws: int = N_DRAWS, seed: int = 0
+) -> Floats:
     """Return draws of every candidate's target loss, (n_draws, M).
 
-    `penalty` (M,) is label-free evidence in nats that a rule adds; how much of it is true is drawn as well, from none to twice.
+    `penalty` (M,) is label-free evidence in nats that a rule adds; how much of it is true is drawn as well,
+    from none to twice.
     """
     rng = np.random.default_rng(seed)
     weights = verdict.hypothesis_weights**TEMPER
@@ -55,7 +60,9 @@ def draw_losses(verdict: Calibrated, *, penalty: Floats | None = None, n_draws: 
     return np.asarray(draws + verdict.kappa * (verdict.correction + SPREAD * shares @ verdict.residuals.T))
 
 
-def doubt_of(losses: Floats, pick: int, *, admissible: Bools | None = None, epsilon: float = EPSILON) -> Doubt:
+def doubt_of(
+    losses: Floats, pick: int, *, admissible: Bools | None = None, epsilon: float = EPSILON
+) -> Doubt:
     """Summarise draws (n_draws, M) of the candidates' losses around a pick."""
     usable = np.ones(losses.shape[1], dtype=np.bool_) if admissible is None else admissible
     above = np.where(usable, losses, np.inf)
@@ -79,7 +86,8 @@ def recommendation(verdict: Calibrated, *, admissible: Bools | None = None) -> t
 
 
 def cheapest_within(doubt: Doubt, pick: int, cost: Floats | None) -> int | None:
-    """Return the cheapest candidate that is within epsilon of the best as surely as 90 % (or as the pick, if that is less sure).
+    """Return the cheapest candidate that is within epsilon of the best as surely as 90 % (or as the pick, if
+    that is less sure).
 
     None without costs. Ties in cost go to the surer candidate.
     """

@@ -28,7 +28,8 @@ def distortion(pool: PoolStatistics) -> Floats:
 def avg_confidence(pool: PoolStatistics) -> Floats:
     """Mean of max_c p, from 1/K to 1; higher is better.
 
-    Assumes confidence tracks accuracy. Fails badly when low-bit candidates collapse to one class with full confidence.
+    Assumes confidence tracks accuracy. Fails badly when low-bit candidates collapse to one class with full
+    confidence.
     """
     return np.asarray(np.mean(pool.confidence, axis=1))
 
@@ -54,16 +55,20 @@ def atc_threshold(scores: Floats, agrees: Bools) -> Floats:
 
 
 def _atc(pool: PoolStatistics, scores: Floats, *, strict: bool) -> Floats:
-    threshold = atc_threshold(scores[:, pool.calibration_rows], pool.agrees[:, pool.calibration_rows])[:, None]
+    threshold = atc_threshold(scores[:, pool.calibration_rows], pool.agrees[:, pool.calibration_rows])[
+        :, None
+    ]
     above = scores > threshold if strict else scores >= threshold
     return np.asarray(np.mean(above, axis=1))
 
 
 def atc_mc(pool: PoolStatistics, *, strict: bool = False) -> Floats:
-    """Share of pool rows whose max probability reaches a threshold t fitted on the calibration split; higher is better.
+    """Share of pool rows whose max probability reaches a threshold t fitted on the calibration split; higher
+    is better.
 
-    Assumes the threshold carries over to the pool. Saturated candidates tie at confidence 1 and all pass `>=`:
-    a collapsed candidate then scores 1. `strict` counts `>` instead and shows how much of a score is such a tie.
+    Assumes the threshold carries over to the pool. Saturated candidates tie at confidence 1 and all pass
+    `>=`: a collapsed candidate then scores 1. `strict` counts `>` instead and shows how much of a score is
+    such a tie.
     """
     return _atc(pool, pool.confidence, strict=strict)
 
@@ -74,14 +79,17 @@ def atc_ne(pool: PoolStatistics, *, strict: bool = False) -> Floats:
 
 
 def doc(pool: PoolStatistics) -> Floats:
-    """agree_cal(g) + conf_pool(g) - conf_cal(g): teacher agreement corrected by the change of confidence; higher is better.
+    """agree_cal(g) + conf_pool(g) - conf_cal(g): teacher agreement corrected by the change of confidence;
+    higher is better.
 
     Slope 1 and not clipped, so it may leave 0..1. Assumes the teacher's class is right and that a change in
     confidence is a change in accuracy; between two halves of one pool it is nearly the agreement alone.
     """
     rows = pool.calibration_rows
     agreement = np.mean(pool.agrees[:, rows], axis=1)
-    return np.asarray(agreement + np.mean(pool.confidence, axis=1) - np.mean(pool.confidence[:, rows], axis=1))
+    return np.asarray(
+        agreement + np.mean(pool.confidence, axis=1) - np.mean(pool.confidence[:, rows], axis=1)
+    )
 
 
 def nuclear_norm(pool: PoolStatistics) -> Floats:
@@ -106,18 +114,21 @@ def softmax_corr(pool: PoolStatistics) -> Floats:
 
 
 def cot(pool: PoolStatistics) -> Floats:
-    """1 - max_{Π1=1/N, Πᵀ1=1/K} Σ Π∘P: cost of moving predictions to uniformly drawn labels, in 0..1; lower is better.
+    """1 - max_{Π1=1/N, Πᵀ1=1/K} Σ Π∘P: cost of moving predictions to uniformly drawn labels, in 0..1; lower
+    is better.
 
-    Exact (network simplex), with fractional class shares where K does not divide N. Assumes a uniform class prior.
+    Exact (network simplex), with fractional class shares where K does not divide N. Assumes a uniform class
+    prior.
     """
     return pool.transport
 
 
 def precision_order(names: Sequence[str], cost: Floats | None = None) -> Floats:
-    """Data-free baseline `highest-precision`: rank by bits, then channel over tensor, then no clipping, then float endpoints.
+    """Data-free baseline `highest-precision`: rank by bits, then channel over tensor, then no clipping, then
+    float endpoints.
 
-    Names must be candidate slugs; otherwise the most expensive candidate counts as the most precise. Higher is better.
-    Raises UserError if neither names nor cost tell the precision.
+    Names must be candidate slugs; otherwise the most expensive candidate counts as the most precise. Higher
+    is better. Raises UserError if neither names nor cost tell the precision.
     """
     from engine.family import parse_slug
 
@@ -126,7 +137,8 @@ def precision_order(names: Sequence[str], cost: Floats | None = None) -> Floats:
     except UserError:
         if cost is None:
             raise UserError(
-                f"highest-precision needs candidate slugs such as b4-channel-q99.5 or a `cost` array; the first name is {names[0]!r}. Add one of them."
+                "highest-precision needs candidate slugs such as b4-channel-q99.5 or a `cost` array; the"
+                f" first name is {names[0]!r}. Add one of them."
             ) from None
         return np.unique(cost, return_inverse=True)[1].astype(np.float64)
     keys = [(r.bits, r.granularity != "tensor", r.percentile, r.float_ends) for r in recipes]
@@ -148,17 +160,43 @@ class LabelFreeRule:
 LABEL_FREE: dict[str, LabelFreeRule] = {
     rule.name: rule
     for rule in (
-        LabelFreeRule("distortion", distortion, "lower", "Teacher distortion (anchor)", "the teacher is worth following"),
-        LabelFreeRule("avg-confidence", avg_confidence, "higher", "Average confidence", "confident means correct"),
-        LabelFreeRule("entropy", entropy, "higher", "Negative entropy", "confident means correct"),
-        LabelFreeRule("atc-mc", atc_mc, "higher", "ATC, max confidence", "a confidence threshold carries over, without ties"),
-        LabelFreeRule("atc-ne", atc_ne, "higher", "ATC, negative entropy", "an entropy threshold carries over, without ties"),
         LabelFreeRule(
-            "doc", doc, "higher", "Difference of confidences", "the teacher's class is right; confidence changes as accuracy does"
+            "distortion", distortion, "lower", "Teacher distortion (anchor)", "the teacher is worth following"
         ),
-        LabelFreeRule("nuclear-norm", nuclear_norm, "higher", "Nuclear norm", "the target's classes are about balanced"),
-        LabelFreeRule("softmax-corr", softmax_corr, "higher", "SoftmaxCorr", "the target's classes are about balanced"),
-        LabelFreeRule("cot", cot, "lower", "Optimal transport (COT)", "the target's classes are about balanced"),
+        LabelFreeRule(
+            "avg-confidence", avg_confidence, "higher", "Average confidence", "confident means correct"
+        ),
+        LabelFreeRule("entropy", entropy, "higher", "Negative entropy", "confident means correct"),
+        LabelFreeRule(
+            "atc-mc",
+            atc_mc,
+            "higher",
+            "ATC, max confidence",
+            "a confidence threshold carries over, without ties",
+        ),
+        LabelFreeRule(
+            "atc-ne",
+            atc_ne,
+            "higher",
+            "ATC, negative entropy",
+            "an entropy threshold carries over, without ties",
+        ),
+        LabelFreeRule(
+            "doc",
+            doc,
+            "higher",
+            "Difference of confidences",
+            "the teacher's class is right; confidence changes as accuracy does",
+        ),
+        LabelFreeRule(
+            "nuclear-norm", nuclear_norm, "higher", "Nuclear norm", "the target's classes are about balanced"
+        ),
+        LabelFreeRule(
+            "softmax-corr", softmax_corr, "higher", "SoftmaxCorr", "the target's classes are about balanced"
+        ),
+        LabelFreeRule(
+            "cot", cot, "lower", "Optimal transport (COT)", "the target's classes are about balanced"
+        ),
     )
 }
 HIGHEST_PRECISION = "highest-precision"
@@ -168,7 +206,9 @@ def pick_best(scores: Floats, better: Better, admissible: Bools | None = None) -
     """Return (lowest index with the best admissible score, how many share that score)."""
     usable = np.ones(len(scores), dtype=np.bool_) if admissible is None else admissible
     if not usable.any():
-        raise UserError("no candidate fits the memory budget. Raise the budget, or add candidates with fewer bits.")
+        raise UserError(
+            "no candidate fits the memory budget. Raise the budget, or add candidates with fewer bits."
+        )
     signed = np.where(usable, scores if better == "lower" else -scores, np.inf)
     best = int(np.argmin(signed))
     return best, int(np.sum(signed == signed[best]))
@@ -184,8 +224,13 @@ def estimate(rule: str, scores: Floats, better: Better, admissible: Bools | None
 def estimate_all(
     pool: PoolStatistics, names: Sequence[str], cost: Floats | None = None, *, admissible: Bools | None = None
 ) -> dict[str, Estimate]:
-    """Run every label-free rule; `highest-precision` is left out when neither names nor cost tell the precision."""
-    estimates = {rule.name: estimate(rule.name, rule.score(pool), rule.better, admissible) for rule in LABEL_FREE.values()}
+    """Run every label-free rule; `highest-precision` is left out when neither names nor cost tell the
+    precision.
+    """
+    estimates = {
+        rule.name: estimate(rule.name, rule.score(pool), rule.better, admissible)
+        for rule in LABEL_FREE.values()
+    }
     try:
         order = precision_order(names, cost)
     except UserError:

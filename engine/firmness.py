@@ -30,13 +30,26 @@ def firmness_table(
 ) -> pd.DataFrame:
     """Redraw a share `rate` of wrong labels DRAWS times and count how often each rule keeps its pick.
 
-    Returns columns rule, pick, kept (share of draws with the same pick), other (most frequent other pick, "" if none).
+    Returns columns rule, pick, kept (share of draws with the same pick), other (most frequent other pick, ""
+    if none).
     """
-    drawn = [LabeledSample(sample.rows, corrupt_labels(sample.labels, predictions.n_classes, rate, draw)) for draw in range(DRAWS)]
+    drawn = [
+        LabeledSample(sample.rows, corrupt_labels(sample.labels, predictions.n_classes, rate, draw))
+        for draw in range(DRAWS)
+    ]
     rows = []
     for rule in rules:
         pick = choose(rule, predictions, sample, pool=pool, admissible=admissible).name
-        again = Counter(choose(rule, predictions, wrong, pool=pool, admissible=admissible).name for wrong in drawn)
+        again = Counter(
+            choose(rule, predictions, wrong, pool=pool, admissible=admissible).name for wrong in drawn
+        )
         kept = again.pop(pick, 0)
-        rows.append({"rule": rule, "pick": pick, "kept": kept / DRAWS, "other": again.most_common(1)[0][0] if again else ""})
+        rows.append(
+            {
+                "rule": rule,
+                "pick": pick,
+                "kept": kept / DRAWS,
+                "other": again.most_common(1)[0][0] if again else "",
+            }
+        )
     return pd.DataFrame(rows)

@@ -1,4 +1,5 @@
-"""What a person should do next about labels: which images to label, which labels to check, how many more would help.
+"""What a person should do next about labels: which images to label, which labels to check, how many more
+would help.
 
 Joins the calibrated posterior with active labeling and the search for suspects. Computes nothing of its own.
 """
@@ -17,9 +18,16 @@ BATCH = 12  # images suggested at a time
 
 
 def rows_to_label(
-    predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None, *, admissible: Bools | None = None, k: int = BATCH
+    predictions: Predictions,
+    pool: PoolStatistics,
+    sample: LabeledSample | None,
+    *,
+    admissible: Bools | None = None,
+    k: int = BATCH,
 ) -> tuple[int, ...]:
-    """Return up to k unlabeled pool rows whose labels would tell most about which candidate is best, the most telling first."""
+    """Return up to k unlabeled pool rows whose labels would tell most about which candidate is best, the most
+    telling first.
+    """
     given = sample or NO_LABELS
     prepared = prepare(predictions, pool)
     verdict = calibrate(prepared, given)
@@ -30,15 +38,23 @@ def rows_to_label(
 def labels_to_check(
     predictions: Predictions, pool: PoolStatistics, sample: LabeledSample, *, admissible: Bools | None = None
 ) -> tuple[Suspect, ...]:
-    """Return labels that the evidence contradicts or that alone decide the choice, the least probable first."""
+    """Return labels that the evidence contradicts or that alone decide the choice, the least probable
+    first.
+    """
     prepared = prepare(predictions, pool)
     return tuple(suspects(prepared, calibrate(prepared, sample), sample, admissible=admissible))
 
 
 def more_labels(
-    predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None, *, admissible: Bools | None = None
+    predictions: Predictions,
+    pool: PoolStatistics,
+    sample: LabeledSample | None,
+    *,
+    admissible: Bools | None = None,
 ) -> int | None:
-    """Return about how many further random labels would halve the expected regret; None if none of the tried numbers would."""
+    """Return about how many further random labels would halve the expected regret; None if none of the tried
+    numbers would.
+    """
     given = sample or NO_LABELS
     prepared = prepare(predictions, pool)
     return labels_to_halve(prepared, calibrate(prepared, given), given, admissible=admissible)

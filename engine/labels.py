@@ -1,4 +1,5 @@
-"""Labels in: a small CSV of `row,label` or `file,label` becomes the labeled sample S, in the order it was written.
+"""Labels in: a small CSV of `row,label` or `file,label` becomes the labeled sample S, in the order it was
+written.
 
 Knows the CSV contract. Knows nothing of predictions beyond how many rows and classes there are.
 """
@@ -21,7 +22,9 @@ _COLUMNS = ({"row", "label"}, {"file", "label"})
 
 @dataclass(frozen=True)
 class LabelSpace:
-    """What a label may refer to: N pool rows (optionally by image name) and K classes (optionally by class name)."""
+    """What a label may refer to: N pool rows (optionally by image name) and K classes (optionally by class
+    name).
+    """
 
     n_rows: int
     n_classes: int
@@ -30,7 +33,12 @@ class LabelSpace:
 
 
 def read_labels(
-    path: str | Path, *, n_rows: int, n_classes: int, class_names: Sequence[str] | None = None, files: Sequence[str] | None = None
+    path: str | Path,
+    *,
+    n_rows: int,
+    n_classes: int,
+    class_names: Sequence[str] | None = None,
+    files: Sequence[str] | None = None,
 ) -> LabeledSample:
     """Read a labels CSV. Raises UserError naming the file and line for anything that cannot be a label."""
     path = Path(path)
@@ -38,9 +46,12 @@ def read_labels(
         raise UserError(f"{path} is not a file. Give a CSV with the columns row,label or file,label.")
     if path.stat().st_size > _MAX_BYTES:
         raise UserError(
-            f"{path.name} is {path.stat().st_size / 2**20:.0f} MB; a labels CSV has at most {_MAX_BYTES >> 20} MB. Keep row and label only."
+            f"{path.name} is {path.stat().st_size / 2**20:.0f} MB; a labels CSV has at most"
+            f" {_MAX_BYTES >> 20} MB. Keep row and label only."
         )
-    return parse_labels(path.read_bytes(), name=path.name, space=LabelSpace(n_rows, n_classes, class_names, files))
+    return parse_labels(
+        path.read_bytes(), name=path.name, space=LabelSpace(n_rows, n_classes, class_names, files)
+    )
 
 
 def parse_labels(data: bytes, *, name: str, space: LabelSpace) -> LabeledSample:
@@ -54,7 +65,10 @@ def parse_labels(data: bytes, *, name: str, space: LabelSpace) -> LabeledSample:
     wanted = next((pair for pair in _COLUMNS if pair <= set(columns)), None)
     if wanted is None:
         found = f"starts with the line {', '.join(columns)[:80]!r}" if columns else "is empty"
-        raise UserError(f"{name} {found}; the first line must be row,label or file,label, with a comma between. Correct the first line.")
+        raise UserError(
+            f"{name} {found}; the first line must be row,label or file,label, with a comma between. Correct"
+            " the first line."
+        )
     by_file = "file" in wanted
     rows: dict[int, int] = {}
     for record in reader:
@@ -71,17 +85,25 @@ def parse_labels(data: bytes, *, name: str, space: LabelSpace) -> LabeledSample:
 
 def _row(text: str, where: str, space: LabelSpace) -> int:
     if not text.isdecimal() or int(text) >= space.n_rows:
-        raise UserError(f"{where}: row {text!r} is not in the pool; rows are 0..{space.n_rows - 1}. Correct the row.")
+        raise UserError(
+            f"{where}: row {text!r} is not in the pool; rows are 0..{space.n_rows - 1}. Correct the row."
+        )
     return int(text)
 
 
 def _file_row(text: str, where: str, space: LabelSpace) -> int:
     if space.files is None:
-        raise UserError(f"{where}: labels are given by file, but these predictions do not name their images. Use row,label instead.")
+        raise UserError(
+            f"{where}: labels are given by file, but these predictions do not name their images. Use"
+            " row,label instead."
+        )
     matches = _rows_of(text, space.files)
     if len(matches) != 1:
         found = "is not in the pool" if not matches else f"matches {len(matches)} images"
-        raise UserError(f"{where}: file {text!r} {found}. Write the image's path as it stands in the pool, e.g. {space.files[0]!r}.")
+        raise UserError(
+            f"{where}: file {text!r} {found}. Write the image's path as it stands in the pool, e.g."
+            f" {space.files[0]!r}."
+        )
     return matches[0]
 
 
@@ -99,7 +121,9 @@ def _label(text: str, where: str, space: LabelSpace) -> int:
         return int(text)
     known = f"0…{space.n_classes - 1}" + (f", named {', '.join(list(names)[:5])}…" if names else "")
     hint = "Fix the line" if names else "Fix the line, or give class names"
-    raise UserError(f"{where}: label {text!r} is unknown; there are {space.n_classes} classes ({known}). {hint}.")
+    raise UserError(
+        f"{where}: label {text!r} is unknown; there are {space.n_classes} classes ({known}). {hint}."
+    )
 
 
 def sample_from_array(labels: Ints) -> LabeledSample:

@@ -1,4 +1,5 @@
-"""Read and write `.npz` archives safely: no pickles, bounded, memory-mapped where stored plain, written in one step.
+"""Read and write `.npz` archives safely: no pickles, bounded, memory-mapped where stored plain, written in
+one step.
 
 Knows the archive format. Knows nothing of what the arrays mean.
 """
@@ -21,7 +22,9 @@ from engine.whole_file import whole_file
 MAX_UNPACKED_BYTES = 16 << 30  # a file that claims more is refused before anything is unpacked
 
 
-def read_npz(path: Path, *, wanted: Collection[str], max_bytes: int = MAX_UNPACKED_BYTES) -> dict[str, NDArray[Any]]:
+def read_npz(
+    path: Path, *, wanted: Collection[str], max_bytes: int = MAX_UNPACKED_BYTES
+) -> dict[str, NDArray[Any]]:
     """Return the wanted arrays that the archive holds; uncompressed ones are memory-mapped, not read.
 
     Raises UserError if the file is missing, damaged, too large or holds Python objects.
@@ -35,17 +38,25 @@ def read_npz(path: Path, *, wanted: Collection[str], max_bytes: int = MAX_UNPACK
             unpacked = sum(info.file_size for info in members.values())
             if unpacked > max_bytes:
                 raise UserError(
-                    f"{path.name} unpacks to {unpacked / 2**30:.1f} GB; at most {max_bytes / 2**30:.3g} GB are read. Split the pool."
+                    f"{path.name} unpacks to {unpacked / 2**30:.1f} GB; at most {max_bytes / 2**30:.3g} GB"
+                    " are read. Split the pool."
                 )
             return {name: _read_member(path, archive, info) for name, info in members.items()}
     except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise UserError(f"{path.name} is not a readable .npz archive ({error}). Write it with numpy.savez.") from None
+        raise UserError(
+            f"{path.name} is not a readable .npz archive ({error}). Write it with numpy.savez."
+        ) from None
     except ValueError as error:
-        raise UserError(f"{path.name} holds an array that cannot be read safely ({error}). Save plain numeric or string arrays.") from None
+        raise UserError(
+            f"{path.name} holds an array that cannot be read safely ({error}). Save plain numeric or string"
+            " arrays."
+        ) from None
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False) -> None:
-    """Write arrays so that a reader sees the old file or the whole new one; the same arrays give the same bytes."""
+    """Write arrays so that a reader sees the old file or the whole new one; the same arrays give the same
+    bytes.
+    """
     with whole_file(path) as file:
         _write_members(file, arrays, zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED)
 
@@ -57,13 +68,17 @@ def _write_members(file: IO[bytes], arrays: Mapping[str, NDArray[Any]], compress
             member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             member.compress_type = compression
             with archive.open(member, "w", force_zip64=True) as stream:
-                npy_format.write_array(stream, np.ascontiguousarray(array) if array.ndim else array, allow_pickle=False)
+                npy_format.write_array(
+                    stream, np.ascontiguousarray(array) if array.ndim else array, allow_pickle=False
+                )
 
 
 def _read_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(info) as stream:
         version = npy_format.read_magic(stream)
-        read_header = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+        read_header = (
+            npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+        )
         shape, fortran, dtype = read_header(stream)
         header_bytes = stream.tell()
     if dtype.hasobject:
@@ -79,7 +94,8 @@ def _read_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) ->
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
-    # A member's data follows its local header, whose name and extra field may differ from the central directory's.
+    # A member's data follows its local header, whose name and extra field may differ from the central
+    # directory's.
     with path.open("rb") as file:
         file.seek(info.header_offset + 26)
         name_length, extra_length = np.frombuffer(file.read(4), dtype="<u2")

@@ -1,6 +1,8 @@
-"""The tables behind the pages: what every rule says, all candidates with their numbers, and the dial between teacher and labels.
+"""The tables behind the pages: what every rule says, all candidates with their numbers, and the dial between
+teacher and labels.
 
-Pure functions from predictions and choices to tables. Knows no widget and no file; formulas stay in the rules' own modules.
+Pure functions from predictions and choices to tables. Knows no widget and no file; formulas stay in the
+rules' own modules.
 """
 
 from __future__ import annotations
@@ -18,13 +20,23 @@ from engine.pool import FLOOR, PoolStatistics
 from engine.selectors import SUPERVISED
 from engine.types import Bools, Choice, Floats, LabeledSample, Predictions, UserError
 
-CONTROLS = ("teacher-component", "permutation-control")  # they explain the other rules; nobody deploys their pick
+# they explain the other rules; nobody deploys their pick
+CONTROLS = (
+    "teacher-component",
+    "permutation-control",
+)
 _GROUPS = ("Recommended", "Anchored", "Direct validation", "Label-free", "Control")
 
-_DOUBT_COLUMNS = {"probability_best": "probability_best", "probability_close": "probability_close", "expected_regret": "expected_regrets"}
+_DOUBT_COLUMNS = {
+    "probability_best": "probability_best",
+    "probability_close": "probability_close",
+    "expected_regret": "expected_regrets",
+}
 _REASONS = {
     HIGHEST_PRECISION: "Uses no data at all: most bits, finest scales, no clipping.",
-    "calibrated": "Corrects the teacher's confidence, then corrects that with the labels; allows for wrong labels.",
+    "calibrated": (
+        "Corrects the teacher's confidence, then corrects that with the labels; allows for wrong labels."
+    ),
     "auto": "The rule we recommend: the calibrated anchor, with its doubt.",
 }
 
@@ -45,18 +57,28 @@ class Decision:
 
     @property
     def same(self) -> tuple[int, ...]:
-        """Candidates that cannot be told apart from the recommended one, itself left out; empty if the rule does not say."""
-        return tuple(index for index in self.recommended.details.get("indistinguishable", ()) if index != self.recommended.index)
+        """Candidates that cannot be told apart from the recommended one, itself left out; empty if the rule
+        does not say.
+        """
+        return tuple(
+            index
+            for index in self.recommended.details.get("indistinguishable", ())
+            if index != self.recommended.index
+        )
 
     @property
     def cheapest(self) -> int | None:
-        """The cheapest candidate that is as good as the recommended one for all we know, if it is another one."""
+        """The cheapest candidate that is as good as the recommended one for all we know, if it is another
+        one.
+        """
         index: int | None = self.recommended.details.get("cheapest_within")
         return None if index == self.recommended.index else index
 
 
 def recommended_method(n_labels: int) -> str:
-    """Name the rule whose pick is recommended: `auto` where it exists, else CE-combo with labels and distortion without."""
+    """Name the rule whose pick is recommended: `auto` where it exists, else CE-combo with labels and
+    distortion without.
+    """
     if "auto" in METHODS:
         return "auto"
     return "ce-combo" if n_labels else "distortion"
@@ -82,7 +104,8 @@ def decide(
         try:
             choices[method] = choose(method, predictions, given, pool=pool, admissible=admissible)
         except UserError:
-            # The only rule that may not apply to foreign candidates: it needs slugs or costs to know the precision.
+            # The only rule that may not apply to foreign candidates: it needs slugs or costs to know the
+            # precision.
             if method != HIGHEST_PRECISION:
                 raise
     recommended = choices[recommended_method(given.n if given else 0)]
@@ -113,13 +136,16 @@ def candidates_table(
 ) -> pd.DataFrame:
     """Return one row a candidate, in the file's order.
 
-    Columns: name, bits, granularity, percentile, float_ends (nan/None where names are not slugs), cost, admissible, distortion, agreement,
-    confidence, loss, accuracy (nan without labels), score (of the recommended rule), probability_best, probability_close and
-    expected_regret (nan where the recommended rule does not say), and picked_by (rules that pick it).
+    Columns: name, bits, granularity, percentile, float_ends (nan/None where names are not slugs), cost,
+    admissible, distortion, agreement, confidence, loss, accuracy (nan without labels), score (of the
+    recommended rule), probability_best, probability_close and expected_regret (nan where the recommended rule
+    does not say), and picked_by (rules that pick it).
     """
     n = predictions.n_candidates
     recommended = choices[recommended_method(sample.n if sample else 0)]
-    table = pd.DataFrame({"index": np.arange(n), "name": predictions.names, **_recipe_columns(predictions.names)})
+    table = pd.DataFrame(
+        {"index": np.arange(n), "name": predictions.names, **_recipe_columns(predictions.names)}
+    )
     table["cost"] = np.full(n, np.nan) if predictions.cost is None else predictions.cost
     table["admissible"] = np.ones(n, dtype=np.bool_) if admissible is None else admissible
     table["distortion"] = pool.distortion
@@ -129,7 +155,9 @@ def candidates_table(
     table["score"] = recommended.scores
     for column, key in _DOUBT_COLUMNS.items():
         table[column] = recommended.details.get(key, np.full(n, np.nan))
-    table["picked_by"] = [", ".join(rule for rule, choice in choices.items() if choice.index == m) for m in range(n)]
+    table["picked_by"] = [
+        ", ".join(rule for rule, choice in choices.items() if choice.index == m) for m in range(n)
+    ]
     return table
 
 
@@ -158,7 +186,9 @@ def _labeled_columns(predictions: Predictions, sample: LabeledSample | None) -> 
 
 
 def family_table(names: tuple[str, ...], cost: Floats, admissible: Bools) -> pd.DataFrame:
-    """Return one row a candidate before anything was run: name, bits, granularity, percentile, float_ends, cost, admissible."""
+    """Return one row a candidate before anything was run: name, bits, granularity, percentile, float_ends,
+    cost, admissible.
+    """
     return pd.DataFrame({"name": names, **_recipe_columns(names), "cost": cost, "admissible": admissible})
 
 
@@ -204,11 +234,14 @@ def rule_table(choices: Mapping[str, Choice], candidates: pd.DataFrame) -> pd.Da
             }
         )
     order = {group: place for place, group in enumerate(_GROUPS)}
-    return pd.DataFrame(rows).sort_values("group", key=lambda groups: groups.map(order), kind="stable", ignore_index=True)
+    return pd.DataFrame(rows).sort_values(
+        "group", key=lambda groups: groups.map(order), kind="stable", ignore_index=True
+    )
 
 
 def dial_table(choice: Choice) -> pd.DataFrame:
-    """Return an anchored rule's coefficients with the held-out loss and the pick of each: columns coefficient, cv_loss, index, pick_name, chosen.
+    """Return an anchored rule's coefficients with the held-out loss and the pick of each: columns
+    coefficient, cv_loss, index, pick_name, chosen.
 
     Raises ValueError for a rule without a coefficient.
     """
@@ -216,7 +249,9 @@ def dial_table(choice: Choice) -> pd.DataFrame:
         raise ValueError(f"{choice.method} has no coefficient to turn")
     scores = choice.anchor + choice.grid[:, None] * choice.supervised
     losses = np.full(len(choice.grid), np.nan) if choice.cv_losses is None else choice.cv_losses
-    table = pd.DataFrame({"coefficient": choice.grid, "cv_loss": losses, "index": np.nanargmin(scores, axis=1)})
+    table = pd.DataFrame(
+        {"coefficient": choice.grid, "cv_loss": losses, "index": np.nanargmin(scores, axis=1)}
+    )
     table["chosen"] = table["coefficient"] == choice.coefficient
     return table
 
@@ -226,8 +261,11 @@ def contenders(candidates: pd.DataFrame, name: str) -> pd.DataFrame:
     return candidates[(candidates["loss"] <= candidates["loss"].median()) | (candidates["name"] == name)]
 
 
-def iso_score_line(candidates: pd.DataFrame, index: int, coefficient: float, *, points: int = 80) -> pd.DataFrame:
-    """Return the curve of equal anchored score through the candidate with this index: distortion + coefficient·loss = its own score.
+def iso_score_line(
+    candidates: pd.DataFrame, index: int, coefficient: float, *, points: int = 80
+) -> pd.DataFrame:
+    """Return the curve of equal anchored score through the candidate with this index: distortion +
+    coefficient·loss = its own score.
 
     Columns distortion, loss; everything below and left of the curve would score better than the candidate.
     """

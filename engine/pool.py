@@ -23,7 +23,8 @@ FLOOR = 1e-8  # lower clip of every probability before a logarithm; rows are not
 class PoolStatistics:
     """What the label-free rules need, computed once per family.
 
-    distortion (M,); confidence, neg_entropy, predicted (class), agrees (with the teacher's class) (M, N); gram (M, K, K) = QᵀQ of the floored probabilities; spectrum_sum (M,) = sum of singular values.
+    distortion (M,); confidence, neg_entropy, predicted (class), agrees (with the teacher's class) (M, N);
+    gram (M, K, K) = QᵀQ of the floored probabilities; spectrum_sum (M,) = sum of singular values.
     `calibration` leading rows form the calibration split; the whole pool serves if that split is empty.
     """
 
@@ -36,7 +37,8 @@ class PoolStatistics:
     agrees: Bools
     gram: Floats
     spectrum_sum: Floats
-    memo: dict[str, Any] = field(default_factory=dict, repr=False)  # what a rule prepared from this pool, so that it is done once
+    # what a rule prepared from this pool, so that it is done once
+    memo: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def calibration_rows(self) -> slice:
@@ -48,10 +50,14 @@ class PoolStatistics:
         _optimal_transport()  # import once, before the threads
         # The solver releases the interpreter lock, so candidates are solved side by side.
         with ThreadPoolExecutor(os.cpu_count()) as workers:
-            return np.fromiter(workers.map(_transport_cost, self.candidates), dtype=np.float64, count=len(self.candidates))
+            return np.fromiter(
+                workers.map(_transport_cost, self.candidates), dtype=np.float64, count=len(self.candidates)
+            )
 
 
-def pool_statistics(teacher: Floats, candidates: Floats, *, calibration: int | None = None, floor: float = FLOOR) -> PoolStatistics:
+def pool_statistics(
+    teacher: Floats, candidates: Floats, *, calibration: int | None = None, floor: float = FLOOR
+) -> PoolStatistics:
     """Make one pass over teacher (N, K) and candidates (M, N, K) probabilities."""
     n_candidates, n_images, n_classes = candidates.shape
     q_teacher = np.maximum(np.asarray(teacher, dtype=np.float64), floor)
@@ -74,21 +80,25 @@ def pool_statistics(teacher: Floats, candidates: Floats, *, calibration: int | N
         spectrum_sum[m] = _singular_value_sum(floored, gram[m])
     split = n_images // 2 if calibration is None else calibration
     agrees = predicted == teacher_class
-    return PoolStatistics(candidates, split, distortion, confidence, neg_entropy, predicted, agrees, gram, spectrum_sum)
+    return PoolStatistics(
+        candidates, split, distortion, confidence, neg_entropy, predicted, agrees, gram, spectrum_sum
+    )
 
 
 def _singular_value_sum(probs: Floats, gram: Floats) -> float:
     if len(probs) < len(gram):
         return float(np.linalg.svd(probs, compute_uv=False).sum())
     eigenvalues = np.linalg.eigvalsh(gram)
-    # Squaring halves the digits: tiny singular values (collapsed candidates) drown in rounding, so take them from P itself.
+    # Squaring halves the digits: tiny singular values (collapsed candidates) drown in rounding, so take them
+    # from P itself.
     if eigenvalues[0] < 1e-12 * eigenvalues[-1]:
         return float(np.linalg.svd(probs, compute_uv=False).sum())
     return float(np.sqrt(eigenvalues).sum())
 
 
 def _optimal_transport() -> ModuleType:
-    # POT imports every array framework it finds, torch and TensorFlow included, unless told not to: seconds and gigabytes.
+    # POT imports every array framework it finds, torch and TensorFlow included, unless told not to: seconds
+    # and gigabytes.
     for framework in ("PYTORCH", "TENSORFLOW", "JAX", "CUPY"):
         os.environ.setdefault(f"POT_BACKEND_DISABLE_{framework}", "1")
     import ot  # slow to import, and one rule needs it

@@ -43,7 +43,10 @@ def load_predictions(path: str | Path) -> Predictions:
     arrays = read_npz(path, wanted=_KNOWN)
     absent = next((name for name in ("teacher", "candidates") if name not in arrays), None)
     if absent:
-        raise UserError(f"{path.name} has no array {absent!r}. Save teacher (N,K) and candidates (M,N,K) probabilities with numpy.savez.")
+        raise UserError(
+            f"{path.name} has no array {absent!r}. Save teacher (N,K) and candidates (M,N,K) probabilities"
+            " with numpy.savez."
+        )
     try:
         return make_predictions(**arrays)
     except UserError as error:
@@ -57,12 +60,15 @@ def make_predictions(
 ) -> Predictions:
     """Check arrays against the contract and make them Predictions.
 
-    teacher (N, K) and candidates (M, N, K) are probabilities. Optional, by keyword: labels (N,), names (M,), cost (M,),
-    calibration (int), teacher_test (T, K), candidates_test (M, T, K), labels_test (T,), class_names (K,), files (N,), missing (any).
+    teacher (N, K) and candidates (M, N, K) are probabilities. Optional, by keyword: labels (N,), names (M,),
+    cost (M,), calibration (int), teacher_test (T, K), candidates_test (M, T, K), labels_test (T,),
+    class_names (K,), files (N,), missing (any).
     """
     unknown = sorted(set(optional) - set(_KNOWN))
     if unknown:
-        raise UserError(f"unknown array {unknown[0]!r}; the contract knows {', '.join(_KNOWN)}. Rename or remove it.")
+        raise UserError(
+            f"unknown array {unknown[0]!r}; the contract knows {', '.join(_KNOWN)}. Rename or remove it."
+        )
     _check_shapes(teacher, candidates)
     n_candidates, n_images, n_classes = candidates.shape
     _check_probabilities("teacher", teacher)
@@ -83,7 +89,8 @@ def make_predictions(
 
 
 def save_predictions(predictions: Predictions, path: str | Path, *, compressed: bool = False) -> None:
-    """Write a predictions file in one step: a reader sees the old file or the whole new one, never half of it.
+    """Write a predictions file in one step: a reader sees the old file or the whole new one, never half of
+    it.
 
     Uncompressed files can be memory-mapped by `load_predictions`. The bytes depend on the arrays alone.
     """
@@ -98,21 +105,26 @@ def save_predictions(predictions: Predictions, path: str | Path, *, compressed: 
 def _check_shapes(teacher: NDArray[Any], candidates: NDArray[Any]) -> None:
     if candidates.ndim != 3 or teacher.ndim != 2:
         raise UserError(
-            f"teacher must be (N,K) and candidates (M,N,K), got {teacher.shape} and {candidates.shape}. Stack one (N,K) array per candidate."
+            f"teacher must be (N,K) and candidates (M,N,K), got {teacher.shape} and {candidates.shape}. Stack"
+            " one (N,K) array per candidate."
         )
     n_candidates, n_images, n_classes = candidates.shape
     if teacher.shape != (n_images, n_classes):
         raise UserError(
-            f"teacher is {teacher.shape} but candidates are {candidates.shape}: both need the same N rows and K classes. Run them on the same images."
+            f"teacher is {teacher.shape} but candidates are {candidates.shape}: both need the same N rows and"
+            " K classes. Run them on the same images."
         )
     if n_candidates < 1 or n_images < 1 or n_classes < 2:
-        raise UserError(f"candidates are {candidates.shape}: at least 1 candidate, 1 row and 2 classes are needed.")
+        raise UserError(
+            f"candidates are {candidates.shape}: at least 1 candidate, 1 row and 2 classes are needed."
+        )
 
 
 def _check_probabilities(name: str, probs: NDArray[Any]) -> None:
     if probs.dtype not in _ROW_SUM_TOLERANCE:
         raise UserError(
-            f"{name} has dtype {probs.dtype}; float16, float32 or float64 probabilities are needed. Convert with .astype('float32')."
+            f"{name} has dtype {probs.dtype}; float16, float32 or float64 probabilities are needed. Convert"
+            " with .astype('float32')."
         )
     tolerance = _ROW_SUM_TOLERANCE[probs.dtype]
     rows = probs.reshape(-1, probs.shape[-1])
@@ -125,17 +137,29 @@ def _check_probabilities(name: str, probs: NDArray[Any]) -> None:
         _explain_bad_rows(name, block, sums, start, probs.shape, tolerance)
 
 
-def _explain_bad_rows(name: str, block: Floats, sums: Floats, start: int, shape: tuple[int, ...], tolerance: float) -> None:
+def _explain_bad_rows(
+    name: str, block: Floats, sums: Floats, start: int, shape: tuple[int, ...], tolerance: float
+) -> None:
     finite = np.all(np.isfinite(block), axis=1)
     negative = np.any(block < 0, axis=1)
     bad = int(np.argmax(~finite | negative | ~(np.abs(sums - 1) <= tolerance)))
-    where = f"row {start + bad}" if len(shape) == 2 else f"candidate {(start + bad) // shape[1]}, row {(start + bad) % shape[1]}"
+    where = (
+        f"row {start + bad}"
+        if len(shape) == 2
+        else f"candidate {(start + bad) // shape[1]}, row {(start + bad) % shape[1]}"
+    )
     if not finite[bad]:
-        raise UserError(f"{name} has a non-finite value at {where}. Replace nan and inf: every entry must be a probability.")
+        raise UserError(
+            f"{name} has a non-finite value at {where}. Replace nan and inf: every entry must be a"
+            " probability."
+        )
     if negative[bad]:
-        raise UserError(f"{name} has a negative value at {where}. These look like logits: apply softmax first.")
+        raise UserError(
+            f"{name} has a negative value at {where}. These look like logits: apply softmax first."
+        )
     raise UserError(
-        f"{name} sums to {sums[bad]:.4g} instead of 1 at {where}. Give probabilities: apply softmax to logits, or normalise the rows."
+        f"{name} sums to {sums[bad]:.4g} instead of 1 at {where}. Give probabilities: apply softmax to"
+        " logits, or normalise the rows."
     )
 
 
@@ -145,13 +169,15 @@ def _check_labels(name: str, labels: Any, n_rows: int, n_classes: int) -> Ints:
     array = np.asarray(labels)
     if array.shape != (n_rows,) or not np.issubdtype(array.dtype, np.integer):
         raise UserError(
-            f"{name} must be {n_rows} integers (-1 = unlabeled), got shape {array.shape} of {array.dtype}. Give one class index per row."
+            f"{name} must be {n_rows} integers (-1 = unlabeled), got shape {array.shape} of {array.dtype}."
+            " Give one class index per row."
         )
     bad = (array < UNLABELED) | (array >= n_classes)
     if bad.any():
         row = int(np.argmax(bad))
         raise UserError(
-            f"{name} has {int(array[row])} at row {row}; allowed are 0..{n_classes - 1}, or -1 for unlabeled. Correct that label."
+            f"{name} has {int(array[row])} at row {row}; allowed are 0..{n_classes - 1}, or -1 for unlabeled."
+            " Correct that label."
         )
     return array.astype(np.int64)
 
@@ -167,7 +193,9 @@ def _check_names(names: Any, n_candidates: int) -> tuple[str, ...]:
 def _distinct(name: str, values: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if values is not None and len(set(values)) != len(values):
         repeated = next(value for value in values if values.count(value) > 1)
-        raise UserError(f"{name} has {repeated!r} more than once; each entry needs a name of its own. Rename the repeats.")
+        raise UserError(
+            f"{name} has {repeated!r} more than once; each entry needs a name of its own. Rename the repeats."
+        )
     return values
 
 
@@ -186,11 +214,15 @@ def _check_cost(cost: Any, n_candidates: int) -> Floats | None:
     array = np.asarray(cost)
     if array.shape != (n_candidates,) or not np.issubdtype(array.dtype, np.number):
         raise UserError(
-            f"cost must be {n_candidates} numbers, got shape {array.shape} of {array.dtype}. Give relative weight memory, one per candidate."
+            f"cost must be {n_candidates} numbers, got shape {array.shape} of {array.dtype}. Give relative"
+            " weight memory, one per candidate."
         )
     values = array.astype(np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
-        raise UserError("cost has a negative or non-finite entry. Give relative weight memory, e.g. 0.14 for 14 % of float.")
+        raise UserError(
+            "cost has a negative or non-finite entry. Give relative weight memory, e.g. 0.14 for 14 % of"
+            " float."
+        )
     return values
 
 
@@ -198,8 +230,15 @@ def _check_calibration(calibration: Any, n_images: int) -> int:
     if calibration is None:
         return n_images // 2
     array = np.asarray(calibration)
-    if array.size != 1 or not np.issubdtype(array.dtype, np.integer) or not 0 <= int(array.reshape(())) <= n_images:
-        raise UserError(f"calibration must be one whole number from 0 to N={n_images}: how many leading rows form the calibration split.")
+    if (
+        array.size != 1
+        or not np.issubdtype(array.dtype, np.integer)
+        or not 0 <= int(array.reshape(())) <= n_images
+    ):
+        raise UserError(
+            f"calibration must be one whole number from 0 to N={n_images}: how many leading rows form the"
+            " calibration split."
+        )
     return int(array.reshape(()))
 
 
@@ -209,18 +248,24 @@ def _check_test(optional: Mapping[str, Any], n_candidates: int, n_classes: int) 
         return parts
     absent = [name for name, part in parts.items() if part is None]
     if absent:
-        raise UserError(f"the test part lacks {absent[0]}; give teacher_test, candidates_test and labels_test together, or none of them.")
+        raise UserError(
+            f"the test part lacks {absent[0]}; give teacher_test, candidates_test and labels_test together,"
+            " or none of them."
+        )
     teacher, candidates = parts["teacher_test"], parts["candidates_test"]
     assert teacher is not None
     assert candidates is not None
     _check_shapes(teacher, candidates)
     if candidates.shape[0] != n_candidates or candidates.shape[2] != n_classes:
         raise UserError(
-            f"candidates_test is {candidates.shape}; it needs the pool's M={n_candidates} candidates and K={n_classes} classes."
+            f"candidates_test is {candidates.shape}; it needs the pool's M={n_candidates} candidates and"
+            f" K={n_classes} classes."
         )
     _check_probabilities("teacher_test", teacher)
     _check_probabilities("candidates_test", candidates)
     labels = _check_labels("labels_test", parts["labels_test"], teacher.shape[0], n_classes)
     if (labels == UNLABELED).any():
-        raise UserError("labels_test has unlabeled rows (-1); a test part must be fully labeled. Remove those rows.")
+        raise UserError(
+            "labels_test has unlabeled rows (-1); a test part must be fully labeled. Remove those rows."
+        )
     return {**parts, "labels_test": labels}

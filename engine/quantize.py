@@ -1,6 +1,7 @@
 """The weight quantizer, in plain NumPy: scales from a clip percentile, integer codes, and dense bit packing.
 
-Knows one kernel at a time. Knows nothing of graphs, families or images; no data is involved in any number here.
+Knows one kernel at a time. Knows nothing of graphs, families or images; no data is involved in any number
+here.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def n_output_channels(kernel: Kernel) -> int:
 
 
 def channel_rows(array: NDArray[T], kernel: Kernel) -> NDArray[T]:
-    """Return `array` (kernel.shape) as a matrix (n_output_channels, fan_in); a view where the layout allows it."""
+    """Return `array` (kernel.shape) as a matrix (n_output_channels, fan_in); a view where the layout allows
+    it.
+    """
     shape, order = _front_axes(kernel)
     return array.reshape(shape).transpose(order).reshape(n_output_channels(kernel), -1)
 
@@ -85,7 +88,9 @@ def scale_kernel(kernel: Kernel, granularity: Granularity) -> Kernel:
     return kernel
 
 
-def _scale_rows(weights: NDArray[np.float32], kernel: Kernel, granularity: Granularity) -> NDArray[np.float32]:
+def _scale_rows(
+    weights: NDArray[np.float32], kernel: Kernel, granularity: Granularity
+) -> NDArray[np.float32]:
     """Return the weights as a matrix with one row per scale."""
     if granularity == "tensor":
         return weights.reshape(1, -1)
@@ -101,7 +106,8 @@ def n_scales(kernel: Kernel, granularity: Granularity) -> int:
 
 
 def _row_percentiles(rows: NDArray[np.float32], levels: tuple[float, ...]) -> NDArray[np.float64]:
-    """Return percentiles of |rows| along axis 1, shape (len(levels), n_rows), as `numpy.percentile` defines them.
+    """Return percentiles of |rows| along axis 1, shape (len(levels), n_rows), as `numpy.percentile` defines
+    them.
 
     Only the order statistics that the levels touch are located (float32), then interpolated in float64:
     the same numbers as sorting a float64 copy, for a fraction of the time and memory.
@@ -125,7 +131,8 @@ def _row_percentiles(rows: NDArray[np.float32], levels: tuple[float, ...]) -> ND
 class Percentiles:
     """Clip thresholds of a teacher's kernels, each located once for all bit widths and endpoint options.
 
-    Finding percentiles is the expensive part of quantizing; a family of 72 asks for the same six of each kernel.
+    Finding percentiles is the expensive part of quantizing; a family of 72 asks for the same six of each
+    kernel.
     """
 
     weights: Mapping[str, Floats]
@@ -155,7 +162,8 @@ def _checked(weights: Floats, kernel: Kernel) -> NDArray[np.float32]:
         raise ValueError(f"kernel {kernel.name} has shape {kernel.shape}, its weights {array.shape}")
     if array.size == 0 or not np.isfinite(array).all():
         raise UserError(
-            f"kernel {kernel.name!r} is empty or holds nan or infinity, so it has no scale. Load a teacher with finite weights."
+            f"kernel {kernel.name!r} is empty or holds nan or infinity, so it has no scale. Load a teacher"
+            " with finite weights."
         )
     return array
 
@@ -163,21 +171,27 @@ def _checked(weights: Floats, kernel: Kernel) -> NDArray[np.float32]:
 # --- codes --------------------------------------------------------------------------------
 
 
-def quantize(weights: Floats, kernel: Kernel, recipe: Recipe, percentiles: Percentiles | None = None) -> Quantized:
-    """Quantize one kernel by one recipe: s = percentile_q(|w|) / (2^(b-1) - 1), codes = round-half-even(clip(w) / s).
+def quantize(
+    weights: Floats, kernel: Kernel, recipe: Recipe, percentiles: Percentiles | None = None
+) -> Quantized:
+    """Quantize one kernel by one recipe: s = percentile_q(|w|) / (2^(b-1) - 1), codes =
+    round-half-even(clip(w) / s).
 
-    weights has kernel.shape. The stored scale is s rounded to float32; codes come from s in float64, so that exact
-    ties round as the formula says. A row whose threshold is 0 (all zeros, or all but its clipped tail) keeps scale 1.
-    Raises UserError if the kernel holds nan or infinity.
+    weights has kernel.shape. The stored scale is s rounded to float32; codes come from s in float64, so that
+    exact ties round as the formula says. A row whose threshold is 0 (all zeros, or all but its clipped tail)
+    keeps scale 1. Raises UserError if the kernel holds nan or infinity.
     """
     array = _checked(weights, kernel)
-    found = percentiles if percentiles is not None else Percentiles({kernel.name: array}, (recipe.percentile,))
+    found = (
+        percentiles if percentiles is not None else Percentiles({kernel.name: array}, (recipe.percentile,))
+    )
     exact = found.thresholds(kernel, recipe) / max_code(recipe.bits)
     # a threshold so small that its float32 scale vanishes stands for zeros as well
     alive = exact.astype(np.float32) > 0
     scales = np.where(alive, exact, 1.0)
     scaled = scale_kernel(kernel, recipe.granularity)
-    layout = replace(kernel, axes=(0,), groups=1) if recipe.granularity == "tensor" else scaled  # one scale: any rows do
+    # one scale: any rows do
+    layout = replace(kernel, axes=(0,), groups=1) if recipe.granularity == "tensor" else scaled
     codes = _round_rows(channel_rows(array, layout), np.where(alive, scales, np.inf), max_code(recipe.bits))
     return Quantized(from_channel_rows(codes, layout), scales.astype(np.float32), recipe.bits, scaled)
 
@@ -197,7 +211,9 @@ def _round_rows(rows: NDArray[np.float32], scales: NDArray[np.float64], top: int
 
 
 def dequantize(quantized: Quantized) -> NDArray[np.float32]:
-    """Return code * scale in float32, shape kernel.shape: the weights that are judged and the ones that are exported."""
+    """Return code * scale in float32, shape kernel.shape: the weights that are judged and the ones that are
+    exported.
+    """
     codes, scales = quantized.codes, quantized.scales
     if len(scales) == 1:
         weights: NDArray[np.float32] = np.multiply(codes, scales[0], dtype=np.float32)
@@ -211,7 +227,8 @@ def dequantize(quantized: Quantized) -> NDArray[np.float32]:
 
 
 def pack(codes: NDArray[np.int8], bits: int) -> NDArray[np.uint8]:
-    """Pack codes (any shape, read in C order) into ceil(n * bits / 8) bytes: two's complement, low bits first.
+    """Pack codes (any shape, read in C order) into ceil(n * bits / 8) bytes: two's complement, low bits
+    first.
 
     Raises ValueError if a code does not fit in `bits`.
     """
@@ -221,12 +238,17 @@ def pack(codes: NDArray[np.int8], bits: int) -> NDArray[np.uint8]:
     if bits == 8:
         return flat.view(np.uint8).copy()
     blocks = [flat[start : start + _BLOCK].view(np.uint8) for start in range(0, flat.size, _BLOCK)]
-    packed = [np.packbits(np.unpackbits(block[:, None], axis=1, count=bits, bitorder="little"), bitorder="little") for block in blocks]
+    packed = [
+        np.packbits(np.unpackbits(block[:, None], axis=1, count=bits, bitorder="little"), bitorder="little")
+        for block in blocks
+    ]
     return np.concatenate(packed) if packed else np.empty(0, np.uint8)
 
 
 def unpack(packed: NDArray[np.uint8], bits: int, n: int) -> NDArray[np.int8]:
-    """Undo `pack`: return the first n codes, shape (n,). Raises ValueError if `packed` has not the length n needs."""
+    """Undo `pack`: return the first n codes, shape (n,). Raises ValueError if `packed` has not the length n
+    needs.
+    """
     if packed.size != -(-n * bits // 8):
         raise ValueError(f"{n} codes of {bits} bits need {-(-n * bits // 8)} bytes, got {packed.size}")
     if bits == 8:
@@ -236,7 +258,10 @@ def unpack(packed: NDArray[np.uint8], bits: int, n: int) -> NDArray[np.int8]:
     for start in range(0, n, _BLOCK):
         count = min(_BLOCK, n - start)
         first = start // _BLOCK * block_bytes
-        planes = np.unpackbits(packed[first : first + block_bytes], count=count * bits, bitorder="little").reshape(count, bits)
+        planes = np.unpackbits(
+            packed[first : first + block_bytes], count=count * bits, bitorder="little"
+        ).reshape(count, bits)
         raw = np.packbits(planes, axis=1, bitorder="little")[:, 0].view(np.int8)
-        codes[start : start + count] = (raw << (8 - bits)) >> (8 - bits)  # the arithmetic shift brings the sign back
+        # the arithmetic shift brings the sign back
+        codes[start : start + count] = (raw << (8 - bits)) >> (8 - bits)
     return codes

@@ -1,6 +1,7 @@
 """The samples that ship with the project: teachers, a real target, and the predictions of their families.
 
-Knows where they are and how they were split. How they were made is in `sample_models`; loading is left to the public path.
+Knows where they are and how they were split. How they were made is in `sample_models`; loading is left to the
+public path.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from numpy.typing import NDArray
 from engine.types import Ints, Predictions, Preprocessing, Teacher, UserError
 
 FOLDER = Path(__file__).resolve().parent.parent / "sample_models"
-POOL_SIZE, TEST_SIZE = 300, 600  # of the 1,797 handwritten digits; 300 as in the paper, more would make the shipped predictions larger
+# of the 1,797 handwritten digits; 300 as in the paper, more would make the shipped predictions larger
+POOL_SIZE, TEST_SIZE = (
+    300,
+    600,
+)
 SPLIT_SEED = 20
 SIDE = 32
 DIGIT_CLASSES = tuple("0123456789")
@@ -42,7 +47,9 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class SampleTarget:
-    """Handwritten digits: images uint8 (n, 32, 32), bright on dark, labels int64 (n,); pool and test do not overlap."""
+    """Handwritten digits: images uint8 (n, 32, 32), bright on dark, labels int64 (n,); pool and test do not
+    overlap.
+    """
 
     pool_images: NDArray[np.uint8]
     pool_labels: Ints
@@ -57,7 +64,8 @@ SAMPLES: dict[str, Sample] = {
         Sample(
             "digits-resnet",
             "Digits: ResNet (PyTorch)",
-            "A BatchNorm ResNet that learned printed digits and now meets handwritten ones. Its low-bit candidates are sure and wrong.",
+            "A BatchNorm ResNet that learned printed digits and now meets handwritten ones. Its low-bit"
+            " candidates are sure and wrong.",
             "digits",
             "digits-resnet.pt2",
         ),
@@ -78,7 +86,8 @@ SAMPLES: dict[str, Sample] = {
         Sample(
             "pacs-sketch",
             "Photographs to sketches: EfficientNet-Lite0",
-            "ImageNet weights fine-tuned on photographs of seven kinds of object, met by sketches of them. Predictions only.",
+            "ImageNet weights fine-tuned on photographs of seven kinds of object, met by sketches of them."
+            " Predictions only.",
             "photo",
             None,
         ),
@@ -106,7 +115,10 @@ def load_sample_teacher(name: str) -> Teacher:
     sample = _sample(name)
     if sample.teacher is None:
         teachers = ", ".join(sample_names(with_teacher=True))
-        raise UserError(f"sample {name!r} ships predictions only, no teacher. Open its predictions, or use one of: {teachers}.")
+        raise UserError(
+            f"sample {name!r} ships predictions only, no teacher. Open its predictions, or use one of:"
+            f" {teachers}."
+        )
     from engine.teacher import load_teacher
 
     preprocessing = DIGIT_PREPROCESSING_KERAS if sample.teacher.endswith(".keras") else DIGIT_PREPROCESSING
@@ -128,18 +140,24 @@ def load_sample_predictions(name: str) -> Predictions:
 
 
 def handwritten_digits() -> tuple[NDArray[np.uint8], Ints]:
-    """Return scikit-learn's 1,797 handwritten digits: images uint8 (n, 32, 32), enlarged from 8x8, bright on dark, and labels (n,)."""
+    """Return scikit-learn's 1,797 handwritten digits: images uint8 (n, 32, 32), enlarged from 8x8, bright on
+    dark, and labels (n,).
+    """
     from PIL import Image
     from sklearn.datasets import load_digits
 
     digits = load_digits()
     grey = np.round(digits.images * (255 / 16)).astype(np.uint8)  # scikit-learn counts ink from 0 to 16
-    images = np.stack([np.asarray(Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BICUBIC)) for image in grey])
+    images = np.stack(
+        [np.asarray(Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BICUBIC)) for image in grey]
+    )
     return images, digits.target.astype(np.int64)
 
 
 def sample_target() -> SampleTarget:
-    """Return the target of the digit samples: handwritten digits, shuffled once with a fixed seed, 300 for the pool and 600 to test."""
+    """Return the target of the digit samples: handwritten digits, shuffled once with a fixed seed, 300 for
+    the pool and 600 to test.
+    """
     images, labels = handwritten_digits()
     order = np.random.Generator(np.random.PCG64(SPLIT_SEED)).permutation(len(labels))
     pool, test, _ = np.split(order, [POOL_SIZE, POOL_SIZE + TEST_SIZE])
@@ -155,5 +173,8 @@ def _sample(name: str) -> Sample:
 def _existing(file: str) -> Path:
     path = FOLDER / file
     if not path.is_file():
-        raise UserError(f"the sample file {file} is missing from sample_models. Restore it, or run: python -m sample_models.train")
+        raise UserError(
+            f"the sample file {file} is missing from sample_models. Restore it, or run: python -m"
+            " sample_models.train"
+        )
     return path

@@ -19,7 +19,9 @@ def draw_subset(n_pool: int, n: int, repetition: int = 0) -> Ints:
 
 
 def corrupt_labels(labels: Ints, n_classes: int, rate: float, repetition: int = 0) -> Ints:
-    """Replace each label with probability `rate` by a uniformly drawn other class; a corrupted label always differs."""
+    """Replace each label with probability `rate` by a uniformly drawn other class; a corrupted label always
+    differs.
+    """
     rng = np.random.Generator(np.random.PCG64(_CORRUPTION_SEED + round(100 * rate) + repetition))
     flip = rng.random(len(labels)) < rate
     offset = rng.integers(1, n_classes, len(labels))
@@ -28,10 +30,14 @@ def corrupt_labels(labels: Ints, n_classes: int, rate: float, repetition: int = 
 
 def control_permutation(n: int, repetition: int = 0) -> Ints:
     """Return the permutation of the labeled sample that the permutation control uses."""
-    return np.random.Generator(np.random.PCG64(_PERMUTATION_SEED + _SEED_STRIDE * n + repetition)).permutation(n)
+    return np.random.Generator(
+        np.random.PCG64(_PERMUTATION_SEED + _SEED_STRIDE * n + repetition)
+    ).permutation(n)
 
 
-def draw_sample(labels: Ints, n: int, *, n_classes: int, rate: float = 0.0, repetition: int = 0) -> LabeledSample:
+def draw_sample(
+    labels: Ints, n: int, *, n_classes: int, rate: float = 0.0, repetition: int = 0
+) -> LabeledSample:
     """Draw S of size n from fully labeled pool `labels` (N,), corrupted at `rate`."""
     rows = draw_subset(len(labels), n, repetition)
     return LabeledSample(rows, corrupt_labels(labels[rows], n_classes, rate, repetition))

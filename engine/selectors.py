@@ -23,8 +23,8 @@ ALIGNMENT_GRID = np.arange(21) * 0.5  # λ = 0, 0.5, …, 10, as the paper
 class SampleEvidence:
     """Per-example terms of the labeled sample S, one row a candidate: all arrays are (M, n).
 
-    loss = -log q_g(y); correct = argmax hits; label_part = δ_y and teacher_part = -⟨δ, p_f⟩ with δ = p_g - p_f;
-    permuted = ⟨δ, (e_y - p_f)∘π⟩ with the residual directions permuted across S.
+    loss = -log q_g(y); correct = argmax hits; label_part = δ_y and teacher_part = -⟨δ, p_f⟩ with δ = p_g -
+    p_f; permuted = ⟨δ, (e_y - p_f)∘π⟩ with the residual directions permuted across S.
     """
 
     loss: Floats
@@ -45,7 +45,9 @@ class SampleEvidence:
 def sample_evidence(
     teacher: Floats, candidates: Floats, sample: LabeledSample, *, floor: float = FLOOR, repetition: int = 0
 ) -> SampleEvidence:
-    """Gather the terms of S from teacher (N, K) and candidates (M, N, K); labels are the observed ones, right or wrong."""
+    """Gather the terms of S from teacher (N, K) and candidates (M, N, K); labels are the observed ones, right
+    or wrong.
+    """
     # The protocol floors teacher and candidates once, for every statistic; rows are not renormalised.
     p_teacher = np.maximum(np.asarray(teacher[sample.rows], dtype=np.float64), floor)
     p_candidates = np.maximum(np.asarray(candidates[:, sample.rows], dtype=np.float64), floor)
@@ -68,7 +70,9 @@ def sample_evidence(
 
 @dataclass(frozen=True)
 class SupervisedRule:
-    """One row of the selector table: the per-example term φ to minimise and its coefficient grid (None: no anchor)."""
+    """One row of the selector table: the per-example term φ to minimise and its coefficient grid (None: no
+    anchor).
+    """
 
     name: str
     term: Callable[[SampleEvidence], Floats]
@@ -82,36 +86,64 @@ SUPERVISED: dict[str, SupervisedRule] = {
     rule.name: rule
     for rule in (
         SupervisedRule(
-            "val-ce", lambda e: e.loss, None, "Direct validation, cross-entropy", "mean_S -log q_g(y)",
+            "val-ce",
+            lambda e: e.loss,
+            None,
+            "Direct validation, cross-entropy",
+            "mean_S -log q_g(y)",
             "the labels are right and enough: at 10 to 25 the variance dominates",
         ),
         SupervisedRule(
-            "val-acc", lambda e: -e.correct.astype(np.float64), None, "Direct validation, accuracy", "-accuracy on S",
-            "many labels: few of them tie most candidates, and ties go to the lowest index; tolerant of wrong labels",
+            "val-acc",
+            lambda e: -e.correct.astype(np.float64),
+            None,
+            "Direct validation, accuracy",
+            "-accuracy on S",
+            "many labels: few of them tie most candidates, and ties go to the lowest index; tolerant of wrong"
+            " labels",
         ),
         SupervisedRule(
-            "ce-combo", lambda e: e.loss, CE_GRID, "CE-combo (anchored)", "D + α·mean_S -log q_g(y)",
-            "the teacher is a fair starting point; strongest up to about 25 labels, usually behind val-ce from 50 on",
+            "ce-combo",
+            lambda e: e.loss,
+            CE_GRID,
+            "CE-combo (anchored)",
+            "D + α·mean_S -log q_g(y)",
+            "the teacher is a fair starting point; strongest up to about 25 labels, usually behind val-ce"
+            " from 50 on",
         ),
         SupervisedRule(
-            "alignment", lambda e: -e.alignment, ALIGNMENT_GRID, "Alignment (anchored)", "D - λ·mean_S ⟨p_g - p_f, e_y - p_f⟩",
+            "alignment",
+            lambda e: -e.alignment,
+            ALIGNMENT_GRID,
+            "Alignment (anchored)",
+            "D - λ·mean_S ⟨p_g - p_f, e_y - p_f⟩",
             "movement from the teacher toward the label is good; bounded, hence gentler under wrong labels",
         ),
         SupervisedRule(
-            "teacher-component", lambda e: -e.teacher_part, ALIGNMENT_GRID, "Teacher component (ablation)", "D + λ·mean_S ⟨p_g - p_f, p_f⟩",
+            "teacher-component",
+            lambda e: -e.teacher_part,
+            ALIGNMENT_GRID,
+            "Teacher component (ablation)",
+            "D + λ·mean_S ⟨p_g - p_f, p_f⟩",
             "less concentrated predictions are better; labels choose λ only",
         ),
         SupervisedRule(
-            "permutation-control", lambda e: -e.permuted, ALIGNMENT_GRID, "Permutation control", "D - λ·mean_S ⟨p_g - p_f, (e_y - p_f)∘π⟩",
+            "permutation-control",
+            lambda e: -e.permuted,
+            ALIGNMENT_GRID,
+            "Permutation control",
+            "D - λ·mean_S ⟨p_g - p_f, (e_y - p_f)∘π⟩",
             "nothing: it keeps the shrinkage and destroys the direction, so it shows what the direction adds",
         ),
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, eq=False)
 class CoefficientSearch:
-    """Algorithm 1's outcome: the coefficient, its whole cross-validation curve and what each fold would have picked."""
+    """Algorithm 1's outcome: the coefficient, its whole cross-validation curve and what each fold would have
+    picked.
+    """
 
     coefficient: float
     cv_losses: Floats  # (C,)
@@ -126,9 +158,10 @@ def n_folds(n: int) -> int:
 def search_coefficient(anchor: Floats, term: Floats, loss: Floats, grid: Floats) -> CoefficientSearch:
     """Choose the coefficient by cross-validation inside S (Algorithm 1).
 
-    anchor (M,) is never refitted; term and loss are (M, n); grid (C,) increases. Folds are contiguous blocks of S in
-    stored order. For each coefficient and fold the candidate minimising anchor + c·mean over the other folds is charged
-    its mean held-out loss; fold means are averaged; the smallest coefficient wins ties. Needs n >= 2.
+    anchor (M,) is never refitted; term and loss are (M, n); grid (C,) increases. Folds are contiguous blocks
+    of S in stored order. For each coefficient and fold the candidate minimising anchor + c·mean over the
+    other folds is charged its mean held-out loss; fold means are averaged; the smallest coefficient wins
+    ties. Needs n >= 2.
     """
     n = term.shape[1]
     if n < 2:
@@ -145,11 +178,19 @@ def search_coefficient(anchor: Floats, term: Floats, loss: Floats, grid: Floats)
     return CoefficientSearch(float(grid[np.argmin(cv_losses)]), cv_losses, np.stack(fold_picks, axis=1))
 
 
-def select(method: str, evidence: SampleEvidence, anchor: Floats, names: tuple[str, ...], *, admissible: Bools | None = None) -> Choice:
+def select(
+    method: str,
+    evidence: SampleEvidence,
+    anchor: Floats,
+    names: tuple[str, ...],
+    *,
+    admissible: Bools | None = None,
+) -> Choice:
     """Run one supervised rule and return its Choice, with warnings left to `engine.advice`.
 
-    evidence holds (M, n) terms of S, anchor (M,) the label-free score to shrink toward, admissible (M,) the budget's mask.
-    The budget restricts the candidates and the coefficient search; S is unchanged. One label returns the anchor's pick.
+    evidence holds (M, n) terms of S, anchor (M,) the label-free score to shrink toward, admissible (M,) the
+    budget's mask. The budget restricts the candidates and the coefficient search; S is unchanged. One label
+    returns the anchor's pick.
     """
     rule = SUPERVISED[method]
     usable = np.flatnonzero(np.ones(len(anchor), dtype=np.bool_) if admissible is None else admissible)
@@ -164,11 +205,15 @@ def select(method: str, evidence: SampleEvidence, anchor: Floats, names: tuple[s
         scores = anchor[usable] + coefficient * supervised
     parts = _Parts(usable, len(anchor))
     return _choice(
-        rule, names, evidence.n, coefficient, search,
+        rule,
+        names,
+        evidence.n,
+        coefficient,
+        search,
         scores=parts.spread(scores),
         anchor=None if rule.grid is None else parts.spread(anchor[usable]),
         supervised=parts.spread(supervised),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +258,9 @@ def _choice(
 
 
 def runner_up_of(scores: Floats, pick: int) -> int | None:
-    """Return the best candidate after the pick (scores minimised, nan = not admissible), or None if it stands alone."""
+    """Return the best candidate after the pick (scores minimised, nan = not admissible), or None if it stands
+    alone.
+    """
     others = scores.copy()
     others[pick] = np.nan
     return None if np.isnan(others).all() else int(np.nanargmin(others))

@@ -1,6 +1,8 @@
-"""Is this evidence fit to decide on? Structural checks of a family's predictions and sanity of the teacher's, on arrays only.
+"""Is this evidence fit to decide on? Structural checks of a family's predictions and sanity of the teacher's,
+on arrays only.
 
-Every problem is one plain sentence that says what was seen and what it suggests. Knows nothing of models, files or rules.
+Every problem is one plain sentence that says what was seen and what it suggests. Knows nothing of models,
+files or rules.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ _NAMED = 4
 
 
 def structural_problems(predictions: Predictions) -> list[str]:
-    """Return what disqualifies or weakens the family: missing or identical candidates, all at chance, all constant; [] if nothing."""
+    """Return what disqualifies or weakens the family: missing or identical candidates, all at chance, all
+    constant; [] if nothing.
+    """
     return [
         *_missing(predictions),
         *_identical(predictions),
@@ -34,33 +38,38 @@ def structural_problems(predictions: Predictions) -> list[str]:
 
 
 def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) -> list[str]:
-    """Return what is odd about the teacher's outputs (N, K) on the pool, most often a sign of wrong preprocessing; [] if nothing."""
+    """Return what is odd about the teacher's outputs (N, K) on the pool, most often a sign of wrong
+    preprocessing; [] if nothing.
+    """
     n_images, n_classes = probs.shape
     if n_images < ENOUGH_IMAGES or n_classes < 2:
         return []
     if bool((probs == probs[0]).all()):
-        return ["The teacher gives every image the same output: it does not see the images. Check the preprocessing and the image files."]
+        return [
+            "The teacher gives every image the same output: it does not see the images. Check the"
+            " preprocessing and the image files."
+        ]
     problems = []
     floored = np.maximum(probs, 1e-12).astype(np.float64)
     entropy = float(-(floored * np.log(floored)).sum(axis=1).mean() / np.log(n_classes))
     if entropy > UNIFORM:
         problems.append(
-            f"The teacher's outputs are almost uniform ({entropy:.0%} of the largest entropy): it is untrained, or its preprocessing is wrong "
-            "(pixel range, mean and std)."
+            f"The teacher's outputs are almost uniform ({entropy:.0%} of the largest entropy): it is"
+            " untrained, or its preprocessing is wrong (pixel range, mean and std)."
         )
     sure = float((probs.max(axis=1) > SATURATED).mean())
     if sure >= NEARLY_ALL:
         problems.append(
-            f"The teacher is certain (above {SATURATED}) on {sure:.0%} of the images: its confidences carry no information here. "
-            "Pixels on the wrong scale (0..255 in place of 0..1) look like this."
+            f"The teacher is certain (above {SATURATED}) on {sure:.0%} of the images: its confidences carry"
+            " no information here. Pixels on the wrong scale (0..255 in place of 0..1) look like this."
         )
     counts = np.bincount(probs.argmax(axis=1), minlength=n_classes)
     if counts.max() >= CONSTANT * n_images:
         top = int(counts.argmax())
         name = f"class {top}" if class_names is None else f"{class_names[top]!r}"
         problems.append(
-            f"The teacher answers {name} for {counts.max() / n_images:.0%} of the images. If they are not all of that class, its preprocessing "
-            "is probably wrong (channel order, mean and std, size)."
+            f"The teacher answers {name} for {counts.max() / n_images:.0%} of the images. If they are not all"
+            " of that class, its preprocessing is probably wrong (channel order, mean and std, size)."
         )
     return problems
 
@@ -69,7 +78,10 @@ def _missing(predictions: Predictions) -> list[str]:
     if not predictions.missing:
         return []
     total = predictions.n_candidates + len(predictions.missing)
-    return [f"{len(predictions.missing)} of {total} candidates are missing ({_list(predictions.missing)}): the best one may be among them."]
+    return [
+        f"{len(predictions.missing)} of {total} candidates are missing ({_list(predictions.missing)}): the"
+        " best one may be among them."
+    ]
 
 
 def _identical(predictions: Predictions) -> list[str]:
@@ -77,9 +89,14 @@ def _identical(predictions: Predictions) -> list[str]:
     for name, probs in zip(predictions.names, predictions.candidates, strict=True):
         groups.setdefault(_digest(probs), []).append(name)
     if len(groups) == 1 and predictions.n_candidates > 1:
-        return [f"All {predictions.n_candidates} candidates give identical outputs: their weights were not quantized, or not used."]
+        return [
+            f"All {predictions.n_candidates} candidates give identical outputs: their weights were not"
+            " quantized, or not used."
+        ]
     problems = [
-        f"{_list(names)} give identical outputs: they are one model under several names." for names in groups.values() if len(names) > 1
+        f"{_list(names)} give identical outputs: they are one model under several names."
+        for names in groups.values()
+        if len(names) > 1
     ]
     teacher = groups.get(_digest(predictions.teacher.astype(predictions.candidates.dtype)))
     if teacher:
@@ -97,8 +114,9 @@ def _at_chance(predictions: Predictions) -> list[str]:
     if best > AT_CHANCE / predictions.n_classes:
         return []
     return [
-        f"Every candidate is at chance on the {n_labels} labeled images (the best is right on {best:.0%}, guessing gives "
-        f"{1 / predictions.n_classes:.0%}): the labels' class numbering, the preprocessing or the teacher is wrong."
+        f"Every candidate is at chance on the {n_labels} labeled images (the best is right on {best:.0%},"
+        f" guessing gives {1 / predictions.n_classes:.0%}): the labels' class numbering, the preprocessing or"
+        " the teacher is wrong."
     ]
 
 
@@ -109,7 +127,10 @@ def _constant(predictions: Predictions) -> list[str]:
     stuck = int((classes == classes[:, :1]).all(axis=1).sum())
     if stuck < predictions.n_candidates:
         return []
-    return [f"All {stuck} candidates answer one and the same class for every image: nothing can be learned from them here."]
+    return [
+        f"All {stuck} candidates answer one and the same class for every image: nothing can be learned from"
+        " them here."
+    ]
 
 
 def _list(names: Sequence[str]) -> str:

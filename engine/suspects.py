@@ -18,7 +18,9 @@ UNLIKELY = 0.5  # labels less probable than this are worth a look
 
 @dataclass(frozen=True)
 class Suspect:
-    """One label to check: the probability that it is right, the class the evidence favours, and the pick without it if that differs."""
+    """One label to check: the probability that it is right, the class the evidence favours, and the pick
+    without it if that differs.
+    """
 
     row: int
     label: int
@@ -28,26 +30,44 @@ class Suspect:
 
 
 def suspects(
-    pool: CalibratedPool, verdict: Calibrated, sample: LabeledSample, *, admissible: Bools | None = None, limit: int = 10
+    pool: CalibratedPool,
+    verdict: Calibrated,
+    sample: LabeledSample,
+    *,
+    admissible: Bools | None = None,
+    limit: int = 10,
 ) -> list[Suspect]:
-    """Return labels that are probably wrong or whose removal changes the pick, least probable first, at most `limit`."""
+    """Return labels that are probably wrong or whose removal changes the pick, least probable first, at most
+    `limit`.
+    """
     if sample.n == 0:
         return []
     picks = picks_without(pool, verdict, sample, admissible=admissible)
     now = int(np.argmin(_masked(verdict.recommended, admissible)))
-    likely = np.einsum("h,hnk->nk", verdict.hypothesis_weights, pool.references(sample.rows, verdict.bias)).argmax(axis=1)
+    likely = np.einsum(
+        "h,hnk->nk", verdict.hypothesis_weights, pool.references(sample.rows, verdict.bias)
+    ).argmax(axis=1)
     found = [
-        Suspect(int(row), int(label), float(verdict.belief[i]), int(likely[i]), int(picks[i]) if picks[i] != now else None)
+        Suspect(
+            int(row),
+            int(label),
+            float(verdict.belief[i]),
+            int(likely[i]),
+            int(picks[i]) if picks[i] != now else None,
+        )
         for i, (row, label) in enumerate(zip(sample.rows, sample.labels, strict=True))
         if (verdict.belief[i] < UNLIKELY and likely[i] != label) or picks[i] != now
     ]
     return sorted(found, key=lambda suspect: suspect.probability)[:limit]
 
 
-def picks_without(pool: CalibratedPool, verdict: Calibrated, sample: LabeledSample, *, admissible: Bools | None = None) -> Floats:
+def picks_without(
+    pool: CalibratedPool, verdict: Calibrated, sample: LabeledSample, *, admissible: Bools | None = None
+) -> Floats:
     """Return the recommended pick after removing each label in turn, (n,).
 
-    The hypotheses are weighed anew without the label; learned class shares and the other labels' supervised terms stay as they are.
+    The hypotheses are weighed anew without the label; learned class shares and the other labels' supervised
+    terms stay as they are.
     """
     n = sample.n
     at_label = at_labels(pool.references(sample.rows, verdict.bias), sample.labels)
@@ -57,7 +77,9 @@ def picks_without(pool: CalibratedPool, verdict: Calibrated, sample: LabeledSamp
     weights = np.exp(weights - weights.max(axis=(0, 1)))
     anchors = (weights.sum(axis=0) / weights.sum(axis=(0, 1))).T @ verdict.expected  # (n, M)
     corrections = (verdict.residuals.sum(axis=1)[:, None] - verdict.residuals).T / max(n - 1, 1)
-    return np.asarray(np.argmin(_masked(anchors + verdict.kappa * corrections + verdict.penalty, admissible), axis=1))
+    return np.asarray(
+        np.argmin(_masked(anchors + verdict.kappa * corrections + verdict.penalty, admissible), axis=1)
+    )
 
 
 def _masked(scores: Floats, admissible: Bools | None) -> Floats:

@@ -15,7 +15,10 @@ MAX_BYTES = 2 * 1000**3  # an ONNX graph is one protobuf message, which ends at 
 
 _PICKLES = (".pkl", ".pickle", ".joblib", ".dill", ".cloudpickle", ".pck")
 _REFUSED = {
-    **dict.fromkeys(_PICKLES, "a pickle runs code when it is opened. Save the model as .onnx, .keras, .safetensors or .pt2 instead"),
+    **dict.fromkeys(
+        _PICKLES,
+        "a pickle runs code when it is opened. Save the model as .onnx, .keras, .safetensors or .pt2 instead",
+    ),
     ".bin": "a .bin file does not say what it is, and may be a pickle. Save the weights as .safetensors",
     ".ckpt": "a training checkpoint carries Python objects. Save only the weights, as .safetensors or .pth",
     ".pb": "a TensorFlow graph cannot be read safely. Load it in Keras and use model.save('model.keras')",
@@ -58,11 +61,12 @@ def load_teacher(
     class_names: Sequence[str] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Teacher:
-    """Load a trained classifier from `timm:NAME`, `sample:NAME`, or a file (.onnx, .keras, .h5, .pt2, .safetensors, .pth).
+    """Load a trained classifier from `timm:NAME`, `sample:NAME`, or a file (.onnx, .keras, .h5, .pt2,
+    .safetensors, .pth).
 
-    `arch` and `classes` name the timm architecture of a bare checkpoint. `size` (height, width) is for models that leave it
-    open or take several. `preprocessing` and `class_names` override what the model says about itself.
-    Nothing inside a file is executed. Raises UserError if the model is refused, with the reason.
+    `arch` and `classes` name the timm architecture of a bare checkpoint. `size` (height, width) is for models
+    that leave it open or take several. `preprocessing` and `class_names` override what the model says about
+    itself. Nothing inside a file is executed. Raises UserError if the model is refused, with the reason.
     """
     request = _Request(arch, classes, size, preprocessing, class_names, max_bytes)
     kind, _, name = str(spec).partition(":")
@@ -78,14 +82,18 @@ def load_teacher(
         package = (error.name or "").split(".")[0]
         if package not in _PIP:
             raise
-        raise UserError(f"{spec} needs {package}, which is not installed. Run: pip install {_PIP[package]}") from error
+        raise UserError(
+            f"{spec} needs {package}, which is not installed. Run: pip install {_PIP[package]}"
+        ) from error
 
 
 def _load_sample(name: str, request: _Request) -> Teacher:
     from engine.importers.graph import restate
     from engine.samples import load_sample_teacher
 
-    return restate(load_sample_teacher(name), preprocessing=request.preprocessing, class_names=request.class_names)
+    return restate(
+        load_sample_teacher(name), preprocessing=request.preprocessing, class_names=request.class_names
+    )
 
 
 def _load_file(path: Path, request: _Request) -> Teacher:
@@ -95,13 +103,24 @@ def _load_file(path: Path, request: _Request) -> Teacher:
     if suffix in _REFUSED:
         raise UserError(f"{path.name} is refused: {_REFUSED[suffix]}.")
     if path.is_dir():
-        raise UserError(f"{path.name} is a folder; a teacher is one file. For a SavedModel, use model.save('model.keras') and give that.")
+        raise UserError(
+            f"{path.name} is a folder; a teacher is one file. For a SavedModel, use model.save('model.keras')"
+            " and give that."
+        )
     if suffix in (".safetensors", ".pth", ".pt"):
         _check_size(path, request.max_bytes)
         return _load_checkpoint(path, request)
-    loaders = {".pt2": _load_program, ".keras": _load_keras, ".h5": _load_keras, ".hdf5": _load_keras, ".onnx": _load_onnx}
+    loaders = {
+        ".pt2": _load_program,
+        ".keras": _load_keras,
+        ".h5": _load_keras,
+        ".hdf5": _load_keras,
+        ".onnx": _load_onnx,
+    }
     if suffix not in loaders:
-        raise UserError(f"{str(path)!r} is not a teacher we can read. Give timm:NAME, sample:NAME, or a file: {FORMATS}.")
+        raise UserError(
+            f"{str(path)!r} is not a teacher we can read. Give timm:NAME, sample:NAME, or a file: {FORMATS}."
+        )
     _check_size(path, request.max_bytes)
     return loaders[suffix](path, request)
 
@@ -113,14 +132,18 @@ def _check_size(path: Path, max_bytes: int) -> None:
     if size == 0:
         raise UserError(f"{path.name} is empty. Copy or save the model again.")
     if size > max_bytes:
-        raise UserError(f"{path.name} has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB. Give a smaller model.")
+        raise UserError(
+            f"{path.name} has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB. Give a"
+            " smaller model."
+        )
 
 
 def _load_checkpoint(path: Path, request: _Request) -> Teacher:
     if request.arch is None:
         raise UserError(
-            f"{path.name} holds weights without their architecture. Add --arch NAME --classes K, where NAME is a timm architecture; "
-            "for any other torch model, save it with torch.export.save to a .pt2 file."
+            f"{path.name} holds weights without their architecture. Add --arch NAME --classes K, where NAME"
+            " is a timm architecture; for any other torch model, save it with torch.export.save to a .pt2"
+            " file."
         )
     from engine.importers.checkpoint import read_weights
     from engine.importers.timm import import_weights
@@ -141,7 +164,11 @@ def _load_program(path: Path, request: _Request) -> Teacher:
     from engine.importers.exported_program import import_program
 
     return import_program(
-        path, size=request.size, preprocessing=request.preprocessing, class_names=request.class_names, max_bytes=request.max_bytes
+        path,
+        size=request.size,
+        preprocessing=request.preprocessing,
+        class_names=request.class_names,
+        max_bytes=request.max_bytes,
     )
 
 
@@ -164,5 +191,9 @@ def _load_onnx(path: Path, request: _Request) -> Teacher:
     from engine.importers.onnx import import_graph
 
     return import_graph(
-        path, size=request.size, preprocessing=request.preprocessing, class_names=request.class_names, max_bytes=request.max_bytes
+        path,
+        size=request.size,
+        preprocessing=request.preprocessing,
+        class_names=request.class_names,
+        max_bytes=request.max_bytes,
     )

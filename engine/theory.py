@@ -15,7 +15,9 @@ from engine.types import Floats, Ints
 
 @dataclass(frozen=True)
 class IdentityErrors:
-    """Largest absolute error over candidates of each identity, and whether λ = 2 picks the Brier minimiser."""
+    """Largest absolute error over candidates of each identity, and whether λ = 2 picks the Brier
+    minimiser.
+    """
 
     quadratic: float  # mean‖δ‖² - 2A = Brier(g) - Brier(f)
     teacher_part: float  # mean‖δ‖² - 2A_teach = mean(‖p_g‖² - ‖p_f‖²)
@@ -49,7 +51,8 @@ def identity_errors(teacher: Floats, candidates: Floats, labels: Ints) -> Identi
 class Attenuation:
     """Predicted and measured shrinking of label information at one corruption rate.
 
-    Slopes run through the origin, corrupted on clean, over candidates and repetitions; both should equal `predicted`.
+    Slopes run through the origin, corrupted on clean, over candidates and repetitions; both should equal
+    `predicted`.
     """
 
     rate: float
@@ -63,7 +66,9 @@ class Attenuation:
 
 
 def attenuation_factor(n_classes: int, rate: float) -> float:
-    """Return 1 - Kη/(K-1), the factor that symmetric label errors put on any criterion linear in the label."""
+    """Return 1 - Kη/(K-1), the factor that symmetric label errors put on any criterion linear in the
+    label.
+    """
     return 1 - n_classes * rate / (n_classes - 1)
 
 
@@ -78,8 +83,12 @@ def expected_criterion(coefficients: Floats, labels: Ints, rate: float) -> Float
     return np.asarray(np.mean(np.sum(coefficients * chance, axis=2), axis=1))
 
 
-def measure_attenuation(teacher: Floats, candidates: Floats, labels: Ints, rate: float, *, repetitions: int = 10) -> Attenuation:
-    """Corrupt labels (n,) with the protocol's seeds and regress corrupted on clean statistics through the origin."""
+def measure_attenuation(
+    teacher: Floats, candidates: Floats, labels: Ints, rate: float, *, repetitions: int = 10
+) -> Attenuation:
+    """Corrupt labels (n,) with the protocol's seeds and regress corrupted on clean statistics through the
+    origin.
+    """
     n_classes = teacher.shape[1]
     rows = np.arange(len(labels))
     delta = np.asarray(candidates, dtype=np.float64) - np.asarray(teacher, dtype=np.float64)
@@ -90,7 +99,9 @@ def measure_attenuation(teacher: Floats, candidates: Floats, labels: Ints, rate:
         return np.mean(delta[:, rows, observed], axis=1), accuracy - accuracy.mean()
 
     clean_part, clean_accuracy = statistics(labels)
-    noisy = [statistics(corrupt_labels(labels, n_classes, rate, repetition)) for repetition in range(repetitions)]
+    noisy = [
+        statistics(corrupt_labels(labels, n_classes, rate, repetition)) for repetition in range(repetitions)
+    ]
     return Attenuation(
         rate=rate,
         predicted=attenuation_factor(n_classes, rate),

@@ -51,9 +51,14 @@ class Recipe:
         if not 2 <= self.bits <= 8:
             raise UserError(f"bits must be 2 to 8, got {self.bits}. Choose a bit width in that range.")
         if not 50.0 <= self.percentile <= 100.0:
-            raise UserError(f"clip percentile must be 50 to 100, got {self.percentile:g}. Use e.g. 99.5, or 100 for no clipping.")
+            raise UserError(
+                f"clip percentile must be 50 to 100, got {self.percentile:g}. Use e.g. 99.5, or 100 for no"
+                " clipping."
+            )
         if self.granularity not in GRANULARITIES:
-            raise UserError(f"granularity must be one of {', '.join(GRANULARITIES)}, got {self.granularity!r}.")
+            raise UserError(
+                f"granularity must be one of {', '.join(GRANULARITIES)}, got {self.granularity!r}."
+            )
 
     @property
     def slug(self) -> str:
@@ -104,17 +109,29 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if min(self.height, self.width) < 1 or max(self.height, self.width) > MAX_SIDE:
-            raise UserError(f"input size is {self.height}x{self.width}; each side must be from 1 to {MAX_SIDE} pixels.")
+            raise UserError(
+                f"input size is {self.height}x{self.width}; each side must be from 1 to {MAX_SIDE} pixels."
+            )
         if self.resize is not None and self.resize < max(self.height, self.width):
             raise UserError(
-                f"resize {self.resize} is smaller than the crop {self.height}x{self.width}. Resize to at least the crop, or leave it empty."
+                f"resize {self.resize} is smaller than the crop {self.height}x{self.width}. Resize to at"
+                " least the crop, or leave it empty."
             )
         if len(self.mean) != self.channels or len(self.std) != self.channels:
-            raise UserError(f"mean and std need one number per channel ({self.channels}), got {len(self.mean)} and {len(self.std)}.")
+            raise UserError(
+                f"mean and std need one number per channel ({self.channels}), got {len(self.mean)} and"
+                f" {len(self.std)}."
+            )
         if not all(0 < value < math.inf for value in self.std):
-            raise UserError(f"std is {list(self.std)}; pixels are divided by it. Give numbers above 0, e.g. 1 to leave a channel unscaled.")
+            raise UserError(
+                f"std is {list(self.std)}; pixels are divided by it. Give numbers above 0, e.g. 1 to leave a"
+                " channel unscaled."
+            )
         if not all(map(math.isfinite, self.mean)) or not 0 < self.scale < math.inf:
-            raise UserError(f"mean is {list(self.mean)} and scale {self.scale:g}; means must be finite and the scale above 0, e.g. 0.0039.")
+            raise UserError(
+                f"mean is {list(self.mean)} and scale {self.scale:g}; means must be finite and the scale"
+                " above 0, e.g. 0.0039."
+            )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -227,8 +244,8 @@ class Estimate:
 class Choice:
     """A pick and everything a person needs to understand it.
 
-    Anchored rules: scores = anchor + coefficient * supervised. Scores are nan where a candidate is not admissible;
-    `better` says which direction is good (every supervised rule minimises).
+    Anchored rules: scores = anchor + coefficient * supervised. Scores are nan where a candidate is not
+    admissible; `better` says which direction is good (every supervised rule minimises).
     """
 
     method: str

@@ -15,7 +15,8 @@ from typing import IO
 
 @contextmanager
 def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """Yield a binary file that takes the place of `path` when the block ends well; otherwise nothing is left of it.
+    """Yield a binary file that takes the place of `path` when the block ends well; otherwise nothing is left
+    of it.
 
     Folders are made as needed. A `private` file stays readable by its owner alone.
     """

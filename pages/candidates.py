@@ -17,8 +17,13 @@ from pages.ui.words import counted
 
 _AXES = {
     "Bits": "how many bits each weight keeps: fewer is smaller and coarser.",
-    "Clip percentile": "weights beyond this percentile of their size are cut to it, so that the rest get finer steps; 100 cuts nothing.",
-    "Scales per": "one step size for a whole tensor, or one for every output channel: finer, for a few more bytes.",
+    "Clip percentile": (
+        "weights beyond this percentile of their size are cut to it, so that the rest get finer steps; 100"
+        " cuts nothing."
+    ),
+    "Scales per": (
+        "one step size for a whole tensor, or one for every output channel: finer, for a few more bytes."
+    ),
     "Float ends": "the first and the last layer stay float, where errors hurt most.",
 }
 
@@ -28,7 +33,11 @@ def custom_axes(session: Session) -> None:
     record = session.record
     with st.form("axes", border=False):
         bits = st.multiselect("Bits", [2, 3, 4, 5, 6, 7, 8], list(record.bits))
-        percentiles = st.multiselect("Clip percentiles", sorted({*PERCENTILES, *record.percentiles, 98.0, 99.9}), list(record.percentiles))
+        percentiles = st.multiselect(
+            "Clip percentiles",
+            sorted({*PERCENTILES, *record.percentiles, 98.0, 99.9}),
+            list(record.percentiles),
+        )
         granularities = st.multiselect(
             "Scales per",
             ["tensor", "channel", "lastaxis"],
@@ -36,7 +45,10 @@ def custom_axes(session: Session) -> None:
             help="lastaxis reproduces the paper on Keras layouts: one scale per index of the last axis.",
         )
         ends = st.multiselect(
-            "Float ends", [False, True], list(record.ends), format_func=lambda kept: "kept float" if kept else "quantized"
+            "Float ends",
+            [False, True],
+            list(record.ends),
+            format_func=lambda kept: "kept float" if kept else "quantized",
         )
         if st.form_submit_button("Use this grid"):
             family = custom_family(sorted(bits), sorted(percentiles), granularities, sorted(ends))
@@ -50,7 +62,13 @@ def custom_axes(session: Session) -> None:
             st.toast(f"The family now has {counted(len(family), 'candidate')}.")
             st.rerun()
     if not record.has_standard_grid and st.button("Back to the standard 72"):
-        session.change(keep=Step.LABELS, bits=BITS, percentiles=PERCENTILES, granularities=("tensor", "channel"), ends=(False, True))
+        session.change(
+            keep=Step.LABELS,
+            bits=BITS,
+            percentiles=PERCENTILES,
+            granularities=("tensor", "channel"),
+            ends=(False, True),
+        )
         st.rerun()
 
 
@@ -58,9 +76,17 @@ session = current_session()
 page_head(session, "candidates", "What can I afford?")
 teacher, predictions = session.teacher, session.predictions
 known = predictions is not None and predictions.cost is not None
-gate(teacher is not None or known, "This page needs a teacher, or predictions that say what each candidate costs.", "teacher")
+gate(
+    teacher is not None or known,
+    "This page needs a teacher, or predictions that say what each candidate costs.",
+    "teacher",
+)
 with user_errors():
-    names = predictions.names if teacher is None and predictions else tuple(recipe.slug for recipe in session.recipes)
+    names = (
+        predictions.names
+        if teacher is None and predictions
+        else tuple(recipe.slug for recipe in session.recipes)
+    )
     cost = (
         predictions.cost
         if teacher is None and predictions

@@ -36,7 +36,9 @@ with user_errors():
     table(shown_rules(decision, n_bytes), "rules", height="content")
     with st.expander("How each rule decides"):
         rule_reasons(decision)
-    if not session.record.has_transport and st.button("Also score by optimal transport (slow)", type="tertiary", icon=":material/add:"):
+    if not session.record.has_transport and st.button(
+        "Also score by optimal transport (slow)", type="tertiary", icon=":material/add:"
+    ):
         session.change(keep=Step.CHOICE, has_transport=True)
         st.rerun()
 
@@ -61,6 +63,8 @@ with user_errors():
 
     st.subheader(f"All {predictions.n_candidates} candidates", anchor=False)
     shown = shown_candidates(decision.candidates, n_bytes)
-    words = st.text_input("Show only candidates whose name contains", placeholder="b4, channel, ends …", key="filter")
+    words = st.text_input(
+        "Show only candidates whose name contains", placeholder="b4, channel, ends …", key="filter"
+    )
     table(shown[shown["Candidate"].str.contains(words, regex=False)], "candidates", height=420)
     next_button("export", "Next: write the file")

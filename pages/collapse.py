@@ -24,7 +24,9 @@ with st.spinner("Looking at every candidate …"):
     report = session.keep(
         "collapse",
         session.decision_key,
-        lambda: collapse_report(session.require_predictions(), session.pool, session.sample, decision.candidates),
+        lambda: collapse_report(
+            session.require_predictions(), session.pool, session.sample, decision.candidates
+        ),
     )
 answer(report)
 confidence_picture(report)
@@ -34,7 +36,10 @@ with left:
     if len(report.rates):
         picture("Share of collapsed candidates, by bits and scales", collapse_heat_map(report.rates))
     st.markdown(
-        f"**{counted(report.n_single_class, 'candidate')}** {'gives' if report.n_single_class == 1 else 'give'} one class to nearly every image. Distinct confidence values among collapsed candidates: **{share(report.regime.collapsed_distinct)}** of the pool (few distinct values mean ties)."
+        f"**{counted(report.n_single_class, 'candidate')}**"
+        f" {'gives' if report.n_single_class == 1 else 'give'} one class to nearly every image. Distinct"
+        f" confidence values among collapsed candidates: **{share(report.regime.collapsed_distinct)}** of the"
+        " pool (few distinct values mean ties)."
     )
     tie_box(report)
 with right:

@@ -23,9 +23,12 @@ with user_errors():
     job = watch_job(session, "export", "Writing and checking the file")
     path = session.folder / "export" / "certificate.json"
     if path.exists() and not (job is not None and job.is_alive):
-        certificate = session.keep("certificate", path.stat().st_mtime_ns, lambda: Certificate.from_json(path.read_text()))
+        certificate = session.keep(
+            "certificate", path.stat().st_mtime_ns, lambda: Certificate.from_json(path.read_text())
+        )
         certificate_view(session, certificate)
     elif job is None:
         st.caption(
-            "Nothing is written yet. The file is packed, then run again in every way a user may load it, and compared with what was judged."
+            "Nothing is written yet. The file is packed, then run again in every way a user may load it, and"
+            " compared with what was judged."
         )

@@ -12,8 +12,9 @@ from pages.ui.views import page_head, user_errors
 session = current_session()
 page_head(session, "study", "Does this hold on my models?")
 st.markdown(
-    "A study knows every label, so it can measure what a choice really cost. It repeats the choice many times with few labels, some of them wrong, "
-    "and compares each rule's pick with the best candidate on a test part that no rule has seen."
+    "A study knows every label, so it can measure what a choice really cost. It repeats the choice many times"
+    " with few labels, some of them wrong, and compares each rule's pick with the best candidate on a test"
+    " part that no rule has seen."
 )
 with user_errors():
     job = watch_job(session, "study", "Running the study")
@@ -23,7 +24,8 @@ with user_errors():
         with st.expander("Families and settings", expanded=result is None):
             if not families(session):
                 st.info(
-                    "No family with a test part is here yet. The shipped samples have one; so may your own predictions files.",
+                    "No family with a test part is here yet. The shipped samples have one; so may your own"
+                    " predictions files.",
                     icon=":material/info:",
                 )
             study_form(session)

@@ -8,7 +8,15 @@ from pages.ui import jobs
 from pages.ui.labeling import labeling_desk
 from pages.ui.progress import watch_job
 from pages.ui.state import current_session
-from pages.ui.targeting import checks_box, class_balance, image_source, label_source, run_box, summary, thumbnails
+from pages.ui.targeting import (
+    checks_box,
+    class_balance,
+    image_source,
+    label_source,
+    run_box,
+    summary,
+    thumbnails,
+)
 from pages.ui.views import gate, next_button, page_head, user_errors
 
 session = current_session()
@@ -16,7 +24,9 @@ page_head(session, "target", "Is my evidence fit to decide?")
 gate(bool(session.record.origin), "This page needs a teacher, or predictions.", "teacher")
 reading = watch_job(session, "import", "Reading the model")
 gate(
-    session.teacher is not None or session.predictions is not None or (reading is not None and reading.is_alive),
+    session.teacher is not None
+    or session.predictions is not None
+    or (reading is not None and reading.is_alive),
     "The teacher has not been read yet.",
     "teacher",
 )
@@ -31,7 +41,10 @@ with user_errors():
         checks_box(session)
         thumbnails(session)
     elif session.predictions is not None and not session.has_images:
-        st.caption("These predictions come without their images, so there is nothing to look at; labels can be given by row.")
+        st.caption(
+            "These predictions come without their images, so there is nothing to look at; labels can be given"
+            " by row."
+        )
 
 ready = session.predictions is not None or (
     session.teacher is not None and session.has_images and not (checking is not None and checking.is_alive)

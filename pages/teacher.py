@@ -19,18 +19,27 @@ from pages.ui.words import counted, listed, share, size
 
 def own_model(session: Session) -> None:
     """The other ways in: a file, a timm name, a path, or predictions made elsewhere."""
-    upload, timm, path, predictions = st.tabs(["Upload a model", "timm name", "Path on the server", "Predictions file"])
+    upload, timm, path, predictions = st.tabs(
+        ["Upload a model", "timm name", "Path on the server", "Predictions file"]
+    )
     with upload, user_errors():
         st.caption(
-            "`.onnx`, `.keras`, `.h5`, `.pt2`, or `.safetensors` / `.pth` with the architecture's name. Nothing inside a file is executed."
+            "`.onnx`, `.keras`, `.h5`, `.pt2`, or `.safetensors` / `.pth` with the architecture's name."
+            " Nothing inside a file is executed."
         )
-        file = st.file_uploader("Model file", key="model-file", max_upload_size=session.host.teacher_bytes // 10**6)
+        file = st.file_uploader(
+            "Model file", key="model-file", max_upload_size=session.host.teacher_bytes // 10**6
+        )
         facts = model_facts("upload")
         if st.button("Read this model", disabled=file is None) and file is not None:
             load_upload(session, file, file.name, facts)
             st.rerun()
     with timm, user_errors():
-        name = st.text_input("Name of a pretrained model", placeholder="resnet18.a1_in1k", disabled=not session.host.allows_downloads)
+        name = st.text_input(
+            "Name of a pretrained model",
+            placeholder="resnet18.a1_in1k",
+            disabled=not session.host.allows_downloads,
+        )
         if st.button("Download and read", disabled=not session.host.allows_downloads):
             load_timm(session, name)
             st.rerun()
@@ -42,9 +51,15 @@ def own_model(session: Session) -> None:
             st.rerun()
     with predictions, user_errors():
         st.caption(
-            "An `.npz` with `teacher (N,K)` and `candidates (M,N,K)` probabilities, from any framework or quantizer. It leads straight to Choose."
+            "An `.npz` with `teacher (N,K)` and `candidates (M,N,K)` probabilities, from any framework or"
+            " quantizer. It leads straight to Choose."
         )
-        file = st.file_uploader("Predictions file", type="npz", key="npz-file", max_upload_size=session.host.predictions_bytes // 10**6)
+        file = st.file_uploader(
+            "Predictions file",
+            type="npz",
+            key="npz-file",
+            max_upload_size=session.host.predictions_bytes // 10**6,
+        )
         if st.button("Open these predictions", disabled=file is None) and file is not None:
             open_predictions(session, file, file.name)
             st.rerun()
@@ -60,7 +75,9 @@ def understood(session: Session) -> None:
     with st.container(border=True):
         st.subheader(plain(teacher.name), anchor=False)
         st.markdown(
-            f"A classifier of **{counted(teacher.n_classes, 'class', 'classes')}** for images of **{pre.height} × {pre.width}**, {size(teacher.float_bytes)} as float. **{counted(len(teacher.kernels), 'layer')}** can be quantized."
+            f"A classifier of **{counted(teacher.n_classes, 'class', 'classes')}** for images of"
+            f" **{pre.height} × {pre.width}**, {size(teacher.float_bytes)} as float."
+            f" **{counted(len(teacher.kernels), 'layer')}** can be quantized."
         )
         for note in teacher.notes:
             st.caption(plain(note))
@@ -69,8 +86,9 @@ def understood(session: Session) -> None:
     picture(
         f"With 8 bits a weight the model takes {share(large)} of its memory, with 4 bits {share(small)}",
         layer_bars(layers),
-        "Bars stand in the order of the network. Orange: the first and the last layer, which stay float in candidates that end in “-ends”; "
-        f"they take {listed(list(ends['size']))} and may be too small to see.",
+        "Bars stand in the order of the network. Orange: the first and the last layer, which stay float in"
+        f" candidates that end in “-ends”; they take {listed(list(ends['size']))} and may be too small to"
+        " see.",
     )
     with st.expander("Layers as a table"):
         table(layers.drop(columns=["order"]), "layers")
@@ -82,8 +100,9 @@ session = current_session()
 page_head(session, "teacher", "Did Anchorpoint read my model correctly?")
 if not session.record.origin:
     st.markdown(
-        "Quantizing a model gives dozens of candidates, and on data unlike the training data it is hard to tell which one to ship. "
-        "Anchorpoint runs them all on **your own images**, weighs what the float model and **a few labels** say, and hands you the exact file that was judged."
+        "Quantizing a model gives dozens of candidates, and on data unlike the training data it is hard to"
+        " tell which one to ship. Anchorpoint runs them all on **your own images**, weighs what the float"
+        " model and **a few labels** say, and hands you the exact file that was judged."
     )
     st.markdown("##### Start with a sample")
     sample_cards(session)
@@ -93,13 +112,19 @@ if not session.record.origin:
 if session.predictions is not None:
     with st.container(border=True):
         st.markdown(
-            f"**{plain(session.record.title)}**: predictions of {counted(session.predictions.n_candidates, 'candidate')} on {counted(session.predictions.n_images, 'target image')} are ready, with {counted(len(session.record.rows), 'label')}."
+            f"**{plain(session.record.title)}**: predictions of"
+            f" {counted(session.predictions.n_candidates, 'candidate')} on"
+            f" {counted(session.predictions.n_images, 'target image')} are ready, with"
+            f" {counted(len(session.record.rows), 'label')}."
         )
         next_button("choose", "See the recommendation")
 job = watch_job(session, "import", "Reading the model")
 understood(session)
 if session.teacher is None and jobs.job_of(session.folder, "import") is None:
-    st.info("Only predictions were given, so there is no model to describe here. Exporting needs the teacher.", icon=":material/info:")
+    st.info(
+        "Only predictions were given, so there is no model to describe here. Exporting needs the teacher.",
+        icon=":material/info:",
+    )
 if session.teacher is not None:
     next_button("candidates", "Next: what can I afford?", primary=session.predictions is None)
 has_failed = session.teacher is None and session.predictions is None and (job is None or not job.is_alive)

@@ -14,21 +14,40 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 SIDE = 32
 N_CLASSES = 10
-# Text faces only. Left out: display cuts (no digits of their own), STIX size and non-Unicode variants, maths italics
-# with old-style figures, symbol fonts, and the last-resort font, which draws a box for every character.
+# Text faces only. Left out: display cuts (no digits of their own), STIX size and non-Unicode variants, maths
+# italics with old-style figures, symbol fonts, and the last-resort font, which draws a box for every
+# character.
 FONTS = (
-    "DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique",
-    "DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique",
-    "DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic",
-    "STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta",
-    "cmr10", "cmb10", "cmss10", "cmti10", "cmtt10",
-)  # fmt: skip
+    "DejaVuSans",
+    "DejaVuSans-Bold",
+    "DejaVuSans-Oblique",
+    "DejaVuSans-BoldOblique",
+    "DejaVuSansMono",
+    "DejaVuSansMono-Bold",
+    "DejaVuSansMono-Oblique",
+    "DejaVuSansMono-BoldOblique",
+    "DejaVuSerif",
+    "DejaVuSerif-Bold",
+    "DejaVuSerif-Italic",
+    "DejaVuSerif-BoldItalic",
+    "STIXGeneral",
+    "STIXGeneralBol",
+    "STIXGeneralItalic",
+    "STIXGeneralBolIta",
+    "cmr10",
+    "cmb10",
+    "cmss10",
+    "cmti10",
+    "cmtt10",
+)
 _CANVAS = 2 * SIDE  # drawn at twice the size, so that rotation and shrinking leave no jagged edges
 
 
 @dataclass(frozen=True)
 class Jitter:
-    """How much printed digits vary. Each value is the half-width of a uniform distribution or a (low, high) range."""
+    """How much printed digits vary. Each value is the half-width of a uniform distribution or a (low, high)
+    range.
+    """
 
     rotation: float = 15.0  # degrees
     shift: float = 2.5  # pixels of the final image
@@ -69,11 +88,15 @@ def render_glyphs(characters: str, n: int, seed: int, jitter: Jitter | None = No
     rng = np.random.default_rng(seed)
     fonts = [ImageFont.truetype(str(path), size=_CANVAS) for path in font_files()]
     labels = rng.integers(0, len(characters), n)
-    images = np.stack([_render(characters[label], fonts[rng.integers(len(fonts))], jitter, rng) for label in labels])
+    images = np.stack(
+        [_render(characters[label], fonts[rng.integers(len(fonts))], jitter, rng) for label in labels]
+    )
     return Digits(images, labels.astype(np.int64))
 
 
-def _render(character: str, font: ImageFont.FreeTypeFont, jitter: Jitter, rng: np.random.Generator) -> NDArray[np.uint8]:
+def _render(
+    character: str, font: ImageFont.FreeTypeFont, jitter: Jitter, rng: np.random.Generator
+) -> NDArray[np.uint8]:
     glyph = _glyph(character, font)
     height = 2 * rng.uniform(*jitter.height)
     width = height * glyph.width / glyph.height * rng.uniform(*jitter.stretch)

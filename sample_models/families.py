@@ -1,6 +1,8 @@
-"""Runs the 72 candidates of each digit teacher over the handwritten target and writes the shipped predictions.
+"""Runs the 72 candidates of each digit teacher over the handwritten target and writes the shipped
+predictions.
 
-`python -m sample_models.families [NAME ...]`. Uses the project's own path from teacher to predictions, nothing else.
+`python -m sample_models.families [NAME ...]`. Uses the project's own path from teacher to predictions,
+nothing else.
 """
 
 from __future__ import annotations
@@ -24,9 +26,14 @@ POOL_BITS, TEST_BITS = 14, 9  # significant bits kept of each probability
 
 
 def predict_digits(
-    teacher: Teacher, target: SampleTarget, store: Path, on_progress: Callable[[ProgressReport], None] | None = None
+    teacher: Teacher,
+    target: SampleTarget,
+    store: Path,
+    on_progress: Callable[[ProgressReport], None] | None = None,
 ) -> Predictions:
-    """Run the whole family on the target's pool and test part; what the store already holds is not run again."""
+    """Run the whole family on the target's pool and test part; what the store already holds is not run
+    again.
+    """
     with tempfile.TemporaryDirectory() as folder:
         pool_file, test_file = Path(folder) / "pool.npy", Path(folder) / "test.npy"
         np.save(pool_file, target.pool_images)
@@ -45,8 +52,9 @@ def predict_digits(
 def ship(predictions: Predictions, path: Path, *, files: bool = False) -> None:
     """Write predictions small and compressed.
 
-    Picks depend on the pool, so its probabilities keep 14 significant bits: in half precision a few near-ties of the
-    coefficient search fell the other way. The test part only judges picks, and 9 bits move its mean losses by less than 0.05 %.
+    Picks depend on the pool, so its probabilities keep 14 significant bits: in half precision a few near-ties
+    of the coefficient search fell the other way. The test part only judges picks, and 9 bits move its mean
+    losses by less than 0.05 %.
     """
     test, candidates_test = predictions.teacher_test, predictions.candidates_test
     small = replace(
@@ -54,14 +62,18 @@ def ship(predictions: Predictions, path: Path, *, files: bool = False) -> None:
         teacher=_rounded(predictions.teacher, POOL_BITS),
         candidates=_rounded(predictions.candidates, POOL_BITS),
         teacher_test=None if test is None else _rounded(test, TEST_BITS).astype(np.float16),
-        candidates_test=None if candidates_test is None else _rounded(candidates_test, TEST_BITS).astype(np.float16),
+        candidates_test=(
+            None if candidates_test is None else _rounded(candidates_test, TEST_BITS).astype(np.float16)
+        ),
         files=predictions.files if files else None,
     )
     save_predictions(small, path, compressed=True)
 
 
 def _rounded(probs: Floats, bits: int) -> Floats:
-    """Keep `bits` significant bits. The predicted class stays the same: where rounding made a tie, it is raised by one step."""
+    """Keep `bits` significant bits. The predicted class stays the same: where rounding made a tie, it is
+    raised by one step.
+    """
     mantissa, exponent = np.frexp(np.asarray(probs, dtype=np.float64))
     rounded = np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
     top = probs.argmax(axis=-1)

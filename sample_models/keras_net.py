@@ -23,7 +23,9 @@ def build_mobilenet() -> keras.Model:
     for index, (stride, width) in enumerate(BLOCKS):
         x = _block(x, stride, width, name=f"block{index}")
     x = layers.GlobalAveragePooling2D()(x)
-    return keras.Model(inputs, layers.Dense(N_CLASSES, activation="softmax", name="head")(x), name="digit_mobilenet")
+    return keras.Model(
+        inputs, layers.Dense(N_CLASSES, activation="softmax", name="head")(x), name="digit_mobilenet"
+    )
 
 
 def _block(x: keras.KerasTensor, stride: int, width: int, name: str) -> keras.KerasTensor:
@@ -37,11 +39,15 @@ def _block(x: keras.KerasTensor, stride: int, width: int, name: str) -> keras.Ke
     return layers.Add()([x, shortcut]) if x.shape == shortcut.shape else x
 
 
-def train_mobilenet(inputs: NDArray[np.float32], labels: NDArray[np.int64], *, epochs: int, peak_rate: float, seed: int) -> keras.Model:
+def train_mobilenet(
+    inputs: NDArray[np.float32], labels: NDArray[np.int64], *, epochs: int, peak_rate: float, seed: int
+) -> keras.Model:
     """Build and train with Adam and a cosine learning rate; inputs (n, 32, 32, 1), labels (n,)."""
     keras.utils.set_random_seed(seed)
     model = build_mobilenet()
-    schedule = keras.optimizers.schedules.CosineDecay(peak_rate, decay_steps=epochs * -(-len(inputs) // BATCH))
+    schedule = keras.optimizers.schedules.CosineDecay(
+        peak_rate, decay_steps=epochs * -(-len(inputs) // BATCH)
+    )
     model.compile(keras.optimizers.Adam(schedule), loss="sparse_categorical_crossentropy")
     model.fit(inputs, labels, batch_size=BATCH, epochs=epochs, verbose=0)
     bare = build_mobilenet()  # without the optimizer's state, which would triple the file

@@ -1,4 +1,5 @@
-"""Prints the measured tables of README.md from the shipped predictions: `python -m sample_models.measure [NAME ...] [--update]`.
+"""Prints the measured tables of README.md from the shipped predictions: `python -m sample_models.measure
+[NAME ...] [--update]`.
 
 Knows the protocol's budgets and the layout of the tables. The formulas are the engine's.
 """
@@ -48,9 +49,16 @@ class Truth:
 
 def truth_of(predictions: Predictions) -> Truth:
     """Measure losses, accuracies and mean confidences on the test part, which must be there."""
-    if predictions.labels_test is None or predictions.candidates_test is None or predictions.teacher_test is None:
+    if (
+        predictions.labels_test is None
+        or predictions.candidates_test is None
+        or predictions.teacher_test is None
+    ):
         raise ValueError("the predictions have no test part")
-    rows = [_measure(probs, predictions.labels_test) for probs in (predictions.teacher_test, *predictions.candidates_test)]
+    rows = [
+        _measure(probs, predictions.labels_test)
+        for probs in (predictions.teacher_test, *predictions.candidates_test)
+    ]
     losses, accuracies, confidences = np.array(rows).T
     return Truth(losses[1:], accuracies[1:], confidences[1:], *rows[0])
 
@@ -58,20 +66,32 @@ def truth_of(predictions: Predictions) -> Truth:
 def _measure(probs: Floats, labels: Ints) -> tuple[float, float, float]:
     probs = np.asarray(probs, dtype=np.float64)
     true = np.maximum(probs[np.arange(len(labels)), labels], FLOOR)
-    return float(-np.log(true).mean()), float(np.mean(probs.argmax(axis=1) == labels)), float(probs.max(axis=1).mean())
+    return (
+        float(-np.log(true).mean()),
+        float(np.mean(probs.argmax(axis=1) == labels)),
+        float(probs.max(axis=1).mean()),
+    )
 
 
 def mean_regret(method: str, predictions: Predictions, pool: PoolStatistics, truth: Truth, n: int) -> float:
     """Return the regret of a rule at n labels, averaged over the protocol's subsets."""
     repetitions = 1 if n == predictions.n_images else REPETITIONS
-    samples = (draw_sample(predictions.labels, n, n_classes=predictions.n_classes, repetition=r) for r in range(repetitions))
-    picks = [choose(method, predictions, sample, pool=pool, repetition=r).index for r, sample in enumerate(samples)]
+    samples = (
+        draw_sample(predictions.labels, n, n_classes=predictions.n_classes, repetition=r)
+        for r in range(repetitions)
+    )
+    picks = [
+        choose(method, predictions, sample, pool=pool, repetition=r).index for r, sample in enumerate(samples)
+    ]
     return float(np.mean(truth.regrets[picks]))
 
 
 def facts_lines(names: tuple[str, ...]) -> Iterator[str]:
     """Yield one table over all families: teacher, spread, correlation, confidences, oracle."""
-    yield "| family | teacher accuracy | teacher loss | spread | accuracy–confidence correlation | confidence best / worst | oracle | its loss |"
+    yield (
+        "| family | teacher accuracy | teacher loss | spread | accuracy–confidence correlation | confidence"
+        " best / worst | oracle | its loss |"
+    )
     yield "|---|---|---|---|---|---|---|---|"
     for name in names:
         predictions = load_sample_predictions(name)
@@ -79,8 +99,9 @@ def facts_lines(names: tuple[str, ...]) -> Iterator[str]:
         best, worst = truth.oracle, int(np.argmax(truth.losses))
         correlation = np.corrcoef(truth.accuracies, truth.confidences)[0, 1]
         yield (
-            f"| {name} | {truth.teacher_accuracy:.3f} | {truth.teacher_loss:.3f} | {np.ptp(truth.losses):.2f} | {correlation:+.2f} "
-            f"| {truth.confidences[best]:.3f} / {truth.confidences[worst]:.4f} | `{predictions.names[best]}` | {truth.losses[best]:.3f} |"
+            f"| {name} | {truth.teacher_accuracy:.3f} | {truth.teacher_loss:.3f} | {np.ptp(truth.losses):.2f}"
+            f" | {correlation:+.2f} | {truth.confidences[best]:.3f} / {truth.confidences[worst]:.4f} |"
+            f" `{predictions.names[best]}` | {truth.losses[best]:.3f} |"
         )
 
 
@@ -90,7 +111,9 @@ def collapse_lines(names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
         predictions = load_sample_predictions(name)
         collapsed = truth_of(predictions).accuracies <= COLLAPSE_FACTOR / predictions.n_classes
-        tables[name] = {(rate.bits, rate.granularity): rate.rate for rate in collapse_rates(predictions.names, collapsed)}
+        tables[name] = {
+            (rate.bits, rate.granularity): rate.rate for rate in collapse_rates(predictions.names, collapsed)
+        }
     cells = sorted(next(iter(tables.values())), key=lambda cell: (cell[0], cell[1] != "tensor"))
     yield "| family | " + " | ".join(f"{bits} {granularity}" for bits, granularity in cells) + " |"
     yield "|---" * (len(cells) + 1) + "|"
@@ -115,7 +138,14 @@ def regret_lines(name: str) -> Iterator[str]:
 
 def all_lines(names: tuple[str, ...]) -> Iterator[str]:
     """Yield every table, with a heading for each kind."""
-    yield from ("### Families", "", *facts_lines(names), "", "### Share of collapsed candidates, by bits and granularity", "")
+    yield from (
+        "### Families",
+        "",
+        *facts_lines(names),
+        "",
+        "### Share of collapsed candidates, by bits and granularity",
+        "",
+    )
     yield from collapse_lines(names)
     yield from ("", "### Mean regret by rule and number of labels (lower is better)")
     for name in names:
@@ -126,8 +156,12 @@ def all_lines(names: tuple[str, ...]) -> Iterator[str]:
 def main() -> None:
     """Print all tables of the named families, or write those of all families into README.md."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"families, all by default: {', '.join(sample_names())}")
-    parser.add_argument("--update", action="store_true", help="replace the tables in README.md by those of all families")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"families, all by default: {', '.join(sample_names())}"
+    )
+    parser.add_argument(
+        "--update", action="store_true", help="replace the tables in README.md by those of all families"
+    )
     options = parser.parse_args()
     if not options.update:
         for line in all_lines(tuple(options.names) or sample_names()):

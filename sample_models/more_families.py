@@ -1,7 +1,9 @@
-"""Makes further families to judge rules on, never to tune them: other seeds, letters, few training images, corruptions, imbalance.
+"""Makes further families to judge rules on, never to tune them: other seeds, letters, few training images,
+corruptions, imbalance.
 
-`python -m sample_models.more_families --out FOLDER [NAME ...]`; `python -m tests.benchmarks.bench_rules FOLDER` then measures every rule on them.
-Nothing is shipped. One teacher takes one to three minutes on two cores.
+`python -m sample_models.more_families --out FOLDER [NAME ...]`; `python -m tests.benchmarks.bench_rules
+FOLDER` then measures every rule on them. Nothing is shipped. One teacher takes one to three minutes on two
+cores.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ def _rotated(images: Images, rng: np.random.Generator) -> Images:
     from PIL import Image
 
     angles = rng.uniform(-45, 45, len(images))
-    turned = [Image.fromarray(image).rotate(angle, Image.Resampling.BILINEAR) for image, angle in zip(images, angles, strict=True)]
+    turned = [
+        Image.fromarray(image).rotate(angle, Image.Resampling.BILINEAR)
+        for image, angle in zip(images, angles, strict=True)
+    ]
     return np.stack([np.asarray(image) for image in turned])
 
 
@@ -71,7 +76,9 @@ def _occluded(images: Images, rng: np.random.Generator) -> Images:
 def _blurred(images: Images, _: np.random.Generator) -> Images:
     from PIL import Image, ImageFilter
 
-    return np.stack([np.asarray(Image.fromarray(image).filter(ImageFilter.GaussianBlur(2.2))) for image in images])
+    return np.stack(
+        [np.asarray(Image.fromarray(image).filter(ImageFilter.GaussianBlur(2.2))) for image in images]
+    )
 
 
 def _faded(images: Images, _: np.random.Generator) -> Images:
@@ -84,8 +91,12 @@ def _noisy(images: Images, rng: np.random.Generator) -> Images:
 
 
 CORRUPTIONS: dict[str, Callable[[Images, np.random.Generator], Images]] = {
-    "noise": _noisy, "blur": _blurred, "contrast": _faded, "rotation": _rotated, "occlusion": _occluded,
-}  # fmt: skip
+    "noise": _noisy,
+    "blur": _blurred,
+    "contrast": _faded,
+    "rotation": _rotated,
+    "occlusion": _occluded,
+}
 
 
 def imbalanced(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -93,7 +104,10 @@ def imbalanced(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[n
     counts = np.bincount(labels)
     shares = IMBALANCE ** -(rng.permutation(len(counts)) / (len(counts) - 1))
     scale = np.min(counts / shares)
-    kept = [rng.permutation(np.flatnonzero(labels == c))[: max(1, round(scale * share))] for c, share in enumerate(shares)]
+    kept = [
+        rng.permutation(np.flatnonzero(labels == c))[: max(1, round(scale * share))]
+        for c, share in enumerate(shares)
+    ]
     return rng.permutation(np.concatenate(kept))
 
 
@@ -105,20 +119,41 @@ def train_teacher(name: str, setting: Setting) -> tuple[Teacher, Digits]:
         order = np.random.default_rng(setting.seed).permutation(len(labels))
         seen, unseen = (Digits(images[rows], labels[rows]) for rows in (order[:500], order[500:]))
     else:
-        seen, unseen = render_glyphs(characters, 8000, setting.seed), render_glyphs(characters, 2400, setting.seed + 1000)
+        seen, unseen = (
+            render_glyphs(characters, 8000, setting.seed),
+            render_glyphs(characters, 2400, setting.seed + 1000),
+        )
     torch.manual_seed(setting.seed)
-    model: nn.Module = DigitResNet(len(characters)) if setting.net == "resnet" else build(setting.net, len(characters), channels=1)
-    schedule = Schedule(epochs=8, peak_rate=3e-3, seed=setting.seed) if setting.characters else Schedule(40, 3e-3, 64, seed=setting.seed)
+    model: nn.Module = (
+        DigitResNet(len(characters))
+        if setting.net == "resnet"
+        else build(setting.net, len(characters), channels=1)
+    )
+    schedule = (
+        Schedule(epochs=8, peak_rate=3e-3, seed=setting.seed)
+        if setting.characters
+        else Schedule(40, 3e-3, 64, seed=setting.seed)
+    )
     inputs = torch.from_numpy(normalise(seen.images[:, None], DIGIT_PREPROCESSING))
     fit(model, inputs, hard_targets(seen.labels, len(characters)), schedule)
-    teacher = import_module(model, name=name, input_shape=(1, SIDE, SIDE), preprocessing=DIGIT_PREPROCESSING, class_names=tuple(characters))
+    teacher = import_module(
+        model,
+        name=name,
+        input_shape=(1, SIDE, SIDE),
+        preprocessing=DIGIT_PREPROCESSING,
+        class_names=tuple(characters),
+    )
     return teacher, unseen
 
 
 def targets_of(setting: Setting, unseen: Digits) -> dict[str, Digits]:
-    """Return every target by name: corruptions, one of them also imbalanced, and handwritten digits for printed ones, whole and imbalanced."""
+    """Return every target by name: corruptions, one of them also imbalanced, and handwritten digits for
+    printed ones, whole and imbalanced.
+    """
     rng = np.random.default_rng(setting.seed)
-    targets = {kind: Digits(CORRUPTIONS[kind](unseen.images, rng), unseen.labels) for kind in setting.corrupted}
+    targets = {
+        kind: Digits(CORRUPTIONS[kind](unseen.images, rng), unseen.labels) for kind in setting.corrupted
+    }
     first = targets[setting.corrupted[0]]
     rows = imbalanced(first.labels, rng)
     targets[f"imbalanced-{setting.corrupted[0]}"] = Digits(first.images[rows], first.labels[rows])
@@ -132,10 +167,16 @@ def targets_of(setting: Setting, unseen: Digits) -> dict[str, Digits]:
 
 def main() -> None:
     """Train the named teachers, or all, and write one predictions file per target."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(SETTINGS)}; all by default")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"any of: {', '.join(SETTINGS)}; all by default"
+    )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=0, help="added to every setting's seed: other teachers, other draws")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="added to every setting's seed: other teachers, other draws"
+    )
     parser.add_argument("--store", type=Path, default=default_store(), help="folder for resumable work")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -145,8 +186,12 @@ def main() -> None:
         for kind, target in targets_of(setting, unseen).items():
             order = np.random.default_rng(setting.seed).permutation(len(target.labels))
             pool, test = np.split(order[: N_POOL + N_TEST], [min(N_POOL, len(order) // 2)])
-            parts = SampleTarget(target.images[pool], target.labels[pool], target.images[test], target.labels[test])
-            save_predictions(predict_digits(teacher, parts, options.store), options.out / f"{name}-{kind}.npz")
+            parts = SampleTarget(
+                target.images[pool], target.labels[pool], target.images[test], target.labels[test]
+            )
+            save_predictions(
+                predict_digits(teacher, parts, options.store), options.out / f"{name}-{kind}.npz"
+            )
             print(f"{name}-{kind}: {len(pool)} pool and {len(test)} test images", flush=True)
 
 

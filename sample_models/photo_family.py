@@ -1,8 +1,10 @@
-"""Makes a photographic family: fine-tune EfficientNet-Lite0 on one image dataset, run its 72 candidates on others.
+"""Makes a photographic family: fine-tune EfficientNet-Lite0 on one image dataset, run its 72 candidates on
+others.
 
-Works on any datasets with one folder per class (a folder or a zip); writes predictions, and the teacher only where asked:
-`python -m sample_models.photo_family --source photo.zip --target pacs-sketch=sketch.zip --out DIR [--teacher FILE.onnx]`.
-Needs the two packages with the ImageNet weights that tests/requirements.txt lists.
+Works on any datasets with one folder per class (a folder or a zip); writes predictions, and the teacher only
+where asked: `python -m sample_models.photo_family --source photo.zip --target pacs-sketch=sketch.zip --out
+DIR [--teacher FILE.onnx]`. Needs the two packages with the ImageNet weights that tests/requirements.txt
+lists.
 """
 
 from __future__ import annotations
@@ -60,20 +62,32 @@ def subset(images: ImageSet, rows: NDArray[np.int64]) -> ImageSet:
 
 
 def train_teacher(source: Path, side: int, seed: int) -> Teacher:
-    """Fine-tune on a dataset with class folders and bring the result into the project's one form; prints what it measures."""
+    """Fine-tune on a dataset with class folders and bring the result into the project's one form; prints what
+    it measures.
+    """
     images, preprocessing = open_images(source), lite0_preprocessing(side)
     if images.class_folders is None or images.folder_labels is None:
         raise UserError(
-            f"{source.name} is not sorted into one folder per class, so there is nothing to learn from. Arrange it as CLASS/IMAGE."
+            f"{source.name} is not sorted into one folder per class, so there is nothing to learn from."
+            " Arrange it as CLASS/IMAGE."
         )
     order = np.random.default_rng(seed).permutation(len(images))
     n_held_out = round(SOURCE_TEST_SHARE * len(images))
     held_out, kept = order[:n_held_out], order[n_held_out:]
     torch.manual_seed(seed)
     model = build_lite0(len(images.class_folders), side)
-    fine_tune(model, _pixels(images, kept, preprocessing), images.folder_labels[kept], seed, log=lambda line: print(line, flush=True))
+    fine_tune(
+        model,
+        _pixels(images, kept, preprocessing),
+        images.folder_labels[kept],
+        seed,
+        log=lambda line: print(line, flush=True),
+    )
     score = accuracy(model, _pixels(images, held_out, preprocessing), images.folder_labels[held_out])
-    note = f"Fine-tuned on {len(kept)} images of {source.stem}; accuracy on {n_held_out} held-out ones {score:.3f}."
+    note = (
+        f"Fine-tuned on {len(kept)} images of {source.stem}; accuracy on {n_held_out} held-out ones"
+        f" {score:.3f}."
+    )
     print(note)
     return import_module(
         model,
@@ -86,12 +100,19 @@ def train_teacher(source: Path, side: int, seed: int) -> Teacher:
 
 
 def write_family(teacher: Teacher, name: str, target: Path, options: argparse.Namespace) -> Path:
-    """Run the family on a random pool and a disjoint random test part of the target, and write its predictions."""
+    """Run the family on a random pool and a disjoint random test part of the target, and write its
+    predictions.
+    """
     images = open_images(target)
     labels = labels_from_folders(images, teacher.class_names)
-    rows = np.random.Generator(np.random.PCG64(options.seed)).permutation(len(images))[: options.pool + options.test]
+    rows = np.random.Generator(np.random.PCG64(options.seed)).permutation(len(images))[
+        : options.pool + options.test
+    ]
     if len(rows) < options.pool + options.test:
-        raise UserError(f"{target.name} has {len(images)} images; {options.pool} + {options.test} are needed. Lower --pool or --test.")
+        raise UserError(
+            f"{target.name} has {len(images)} images; {options.pool} + {options.test} are needed. Lower"
+            " --pool or --test."
+        )
     pool, test = np.split(rows, [options.pool])
     predictions = predict(
         teacher,
@@ -119,7 +140,10 @@ class _Printer:
         if tenth != self.shown:
             self.shown = tenth
             left = "" if report.seconds_left is None else f", {report.seconds_left:.0f} s left"
-            print(f"{self.name}: {report.stage}, {10 * tenth} %, {report.images_per_second:.0f} images/s{left}", flush=True)
+            print(
+                f"{self.name}: {report.stage}, {10 * tenth} %, {report.images_per_second:.0f} images/s{left}",
+                flush=True,
+            )
 
 
 def _pixels(images: ImageSet, rows: Ints, preprocessing: Preprocessing) -> NDArray[np.uint8]:
@@ -135,13 +159,22 @@ def _named_path(text: str) -> tuple[str, Path]:
 
 def main() -> None:
     """Train (or take up) the teacher and write one predictions file per target."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--source", type=Path, required=True, help="dataset to fine-tune on")
     parser.add_argument(
-        "--target", type=_named_path, action="append", default=[], metavar="NAME=PATH", help="a shifted dataset; repeatable"
+        "--target",
+        type=_named_path,
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a shifted dataset; repeatable",
     )
     parser.add_argument("--out", type=Path, default=FOLDER)
-    parser.add_argument("--teacher", type=Path, help="where the fine-tuned teacher is kept; taken up if it is there already")
+    parser.add_argument(
+        "--teacher", type=Path, help="where the fine-tuned teacher is kept; taken up if it is there already"
+    )
     parser.add_argument("--store", type=Path, default=default_store(), help="folder for resumable work")
     parser.add_argument("--side", type=int, default=160)
     parser.add_argument("--pool", type=int, default=300)
@@ -149,7 +182,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(2)
-    torch.set_flush_denormal(True)  # late in fine-tuning, gradients this small slow a processor down several times
+    # late in fine-tuning, gradients this small slow a processor down several times
+    torch.set_flush_denormal(True)
     if options.teacher is not None and options.teacher.exists():
         teacher = import_graph(options.teacher, name=options.teacher.stem)
     else:
@@ -158,7 +192,10 @@ def main() -> None:
             save(teacher, options.teacher)
     for name, path in options.target:
         written = write_family(teacher, name, path, options)
-        print(f"{written.name}: {written.stat().st_size / 1e6:.2f} MB, sha256 {hashlib.sha256(written.read_bytes()).hexdigest()[:12]}")
+        print(
+            f"{written.name}: {written.stat().st_size / 1e6:.2f} MB, sha256"
+            f" {hashlib.sha256(written.read_bytes()).hexdigest()[:12]}"
+        )
     print(json.dumps({"notes": teacher.notes}))
 
 

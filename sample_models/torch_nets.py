@@ -20,7 +20,9 @@ class Block(nn.Module):
         self.bn2 = nn.BatchNorm2d(width_out)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or width_in != width_out:
-            self.shortcut = nn.Sequential(nn.Conv2d(width_in, width_out, 1, stride, bias=False), nn.BatchNorm2d(width_out))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(width_in, width_out, 1, stride, bias=False), nn.BatchNorm2d(width_out)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         y = relu(self.bn1(self.conv1(x)))
@@ -46,6 +48,13 @@ def build_vit() -> nn.Module:
     """Return a small Vision Transformer: 64 patches of 4x4 pixels, four blocks of width 64."""
     vision_transformer = timm().models.vision_transformer
     model: nn.Module = vision_transformer.VisionTransformer(
-        img_size=SIDE, patch_size=4, in_chans=1, num_classes=N_CLASSES, embed_dim=64, depth=4, num_heads=4, mlp_ratio=2.0
+        img_size=SIDE,
+        patch_size=4,
+        in_chans=1,
+        num_classes=N_CLASSES,
+        embed_dim=64,
+        depth=4,
+        num_heads=4,
+        mlp_ratio=2.0,
     )
     return model

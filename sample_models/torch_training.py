@@ -1,4 +1,6 @@
-"""Training of a PyTorch classifier on images held in memory, with hard or soft targets. Knows nothing of files."""
+"""Training of a PyTorch classifier on images held in memory, with hard or soft targets. Knows nothing of
+files.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,26 @@ def hard_targets(labels: NDArray[np.int64], n_classes: int) -> Tensor:
     return one_hot(torch.from_numpy(labels), n_classes).float()
 
 
-def fit(model: nn.Module, inputs: Tensor, targets: Tensor, schedule: Schedule, *, temperature: float = 1.0) -> None:
-    """Train in place on target probabilities (n, K); logits are divided by the temperature before the loss."""
+def fit(
+    model: nn.Module, inputs: Tensor, targets: Tensor, schedule: Schedule, *, temperature: float = 1.0
+) -> None:
+    """Train in place on target probabilities (n, K); logits are divided by the temperature before the
+    loss.
+    """
     generator = torch.Generator().manual_seed(schedule.seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=schedule.peak_rate, weight_decay=schedule.weight_decay)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=schedule.peak_rate, weight_decay=schedule.weight_decay
+    )
     steps = schedule.epochs * (len(inputs) // schedule.batch)
-    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, schedule.peak_rate, total_steps=steps, pct_start=0.2)
+    rate = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, schedule.peak_rate, total_steps=steps, pct_start=0.2
+    )
     model.train()
     for _ in range(schedule.epochs):
         order = torch.randperm(len(inputs), generator=generator)
         for rows in order[: len(order) // schedule.batch * schedule.batch].split(schedule.batch):
-            # temperature^2 keeps the size of the gradient independent of the temperature (Hinton et al., 2015)
+            # temperature^2 keeps the size of the gradient independent of the temperature (Hinton et al.,
+            # 2015)
             loss = temperature**2 * cross_entropy(model(inputs[rows]) / temperature, targets[rows])
             optimizer.zero_grad()
             loss.backward()

@@ -1,4 +1,5 @@
-"""Trains the digit teachers from scratch and writes them with their measured accuracies: `python -m sample_models.train`.
+"""Trains the digit teachers from scratch and writes them with their measured accuracies: `python -m
+sample_models.train`.
 
 Knows every training setting. Architectures and loops are in the modules beside it.
 """
@@ -25,7 +26,11 @@ from sample_models.torch_training import Schedule, fit, hard_targets, logits_of
 
 METRICS = "metrics.json"
 N_TRAIN, TRAIN_SEED = 6000, 1000
-N_DISTIL, DISTIL_SEED = 12_000, 2000  # a transformer needs more images than a CNN, and the ResNet labels any number
+# a transformer needs more images than a CNN, and the ResNet labels any number
+N_DISTIL, DISTIL_SEED = (
+    12_000,
+    2000,
+)
 N_SOURCE_TEST, SOURCE_TEST_SEED = 2000, 77
 JITTER = Jitter()
 RESNET = Schedule(epochs=8, peak_rate=1e-3, weight_decay=0.0)
@@ -72,7 +77,9 @@ def train_resnet(source: Digits, seed: int = 0) -> Trained:
 
 
 def train_vit(source: Digits, seed: int = 0) -> Trained:
-    """Distil the ResNet into a Vision Transformer with softened targets; it is written as .onnx by the project's own importer."""
+    """Distil the ResNet into a Vision Transformer with softened targets; it is written as .onnx by the
+    project's own importer.
+    """
     inputs = normalised(render_digits(N_DISTIL, DISTIL_SEED, JITTER).images)
     soft = torch.softmax(torch.from_numpy(train_resnet(source, seed).scores(inputs)) / TEMPERATURE, dim=1)
     torch.manual_seed(seed)
@@ -84,19 +91,33 @@ def train_vit(source: Digits, seed: int = 0) -> Trained:
         from engine.importers.torch import import_module
 
         shape = (1, DIGIT_PREPROCESSING.height, DIGIT_PREPROCESSING.width)
-        save(import_module(model, name=path.stem, input_shape=shape, preprocessing=DIGIT_PREPROCESSING, class_names=DIGIT_CLASSES), path)
+        save(
+            import_module(
+                model,
+                name=path.stem,
+                input_shape=shape,
+                preprocessing=DIGIT_PREPROCESSING,
+                class_names=DIGIT_CLASSES,
+            ),
+            path,
+        )
 
     return _trained(model, write)
 
 
 def train_efficientnet(source: Digits, seed: int = 0) -> Trained:
-    """Train timm's smallest EfficientNet; it is written as bare weights (.safetensors) in half precision, as checkpoints often are."""
+    """Train timm's smallest EfficientNet; it is written as bare weights (.safetensors) in half precision, as
+    checkpoints often are.
+    """
     from safetensors.torch import save_file
 
     torch.manual_seed(seed)
     model = build(EFFICIENTNET_ARCH, len(DIGIT_CLASSES), channels=1)
     fit(model, _tensor(normalised(source.images)), hard_targets(source.labels, len(DIGIT_CLASSES)), RESNET)
-    half = {name: value.half() if value.is_floating_point() else value for name, value in model.state_dict().items()}
+    half = {
+        name: value.half() if value.is_floating_point() else value
+        for name, value in model.state_dict().items()
+    }
     return _trained(model, lambda path: save_file(half, path))
 
 
@@ -105,8 +126,12 @@ def train_mobilenet(source: Digits, seed: int = 0) -> Trained:
     from sample_models import keras_net
 
     inputs = normalised(source.images)[..., None]
-    model = keras_net.train_mobilenet(inputs, source.labels, epochs=MOBILENET_EPOCHS, peak_rate=MOBILENET_RATE, seed=seed)
-    return Trained(lambda x: model.predict(x[..., None], batch_size=512, verbose=0), model.count_params(), model.save)
+    model = keras_net.train_mobilenet(
+        inputs, source.labels, epochs=MOBILENET_EPOCHS, peak_rate=MOBILENET_RATE, seed=seed
+    )
+    return Trained(
+        lambda x: model.predict(x[..., None], batch_size=512, verbose=0), model.count_params(), model.save
+    )
 
 
 TRAINERS: dict[str, Callable[[Digits], Trained]] = {
@@ -116,7 +141,10 @@ TRAINERS: dict[str, Callable[[Digits], Trained]] = {
     "digits-efficientnet": train_efficientnet,
 }
 # The last one has no family: it is there to try the import of bare weights with --arch and --classes.
-FILES = {**{name: str(sample.teacher) for name, sample in SAMPLES.items()}, "digits-efficientnet": "digits-efficientnet.safetensors"}
+FILES = {
+    **{name: str(sample.teacher) for name, sample in SAMPLES.items()},
+    "digits-efficientnet": "digits-efficientnet.safetensors",
+}
 
 
 def measure(trained: Trained) -> dict[str, float]:
@@ -136,7 +164,9 @@ def _accuracy(trained: Trained, images: NDArray[np.uint8], labels: NDArray[np.in
 
 
 def _trained(model: torch.nn.Module, write: Callable[[Path], None]) -> Trained:
-    return Trained(lambda x: logits_of(model, _tensor(x)).numpy(), sum(p.numel() for p in model.parameters()), write)
+    return Trained(
+        lambda x: logits_of(model, _tensor(x)).numpy(), sum(p.numel() for p in model.parameters()), write
+    )
 
 
 def _tensor(inputs: NDArray[np.float32]) -> torch.Tensor:
@@ -146,8 +176,12 @@ def _tensor(inputs: NDArray[np.float32]) -> torch.Tensor:
 def main() -> None:
     """Train the chosen teachers, write them and their metrics, and print both beside the committed ones."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"teachers to train, all by default: {', '.join(TRAINERS)}")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder to write to; the shipped samples by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"teachers to train, all by default: {', '.join(TRAINERS)}"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=FOLDER, help="folder to write to; the shipped samples by default"
+    )
     options = parser.parse_args()
     torch.set_num_threads(THREADS)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""A teacher whose kernels lie in every layout an exporter meets: Keras Conv and depthwise, grouped ConvTranspose, MatMul, Einsum, Gemm."""
+"""A teacher whose kernels lie in every layout an exporter meets: Keras Conv and depthwise, grouped
+ConvTranspose, MatMul, Einsum, Gemm.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ def awkward_teacher(seed: int = 0, n_classes: int = 5) -> Teacher:
     }
     stored = {name: (rng.standard_normal(shape) / 3).astype(np.float32) for name, shape in shapes.items()}
     stored["bias"] = rng.standard_normal(n_classes).astype(np.float32)
-    constants = {"depthwise.shape": [12, 1, 3, 3], "flat.shape": [0, 10, -1], "heads.shape": [0, 0, 21], "mean.axes": [1]}
+    constants = {
+        "depthwise.shape": [12, 1, 3, 3],
+        "flat.shape": [0, 10, -1],
+        "heads.shape": [0, 0, 21],
+        "mean.axes": [1],
+    }
     nodes = [
         helper.make_node("Transpose", ["conv"], ["conv.t"], perm=[3, 2, 0, 1]),
         helper.make_node("Conv", ["x", "conv.t"], ["a"], pads=[1] * 4),
@@ -43,7 +50,9 @@ def awkward_teacher(seed: int = 0, n_classes: int = 5) -> Teacher:
         helper.make_node("Gemm", ["k", "out", "bias"], ["y"]),
     ]
     initializers = [numpy_helper.from_array(array, name) for name, array in stored.items()]
-    initializers += [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in constants.items()]
+    initializers += [
+        numpy_helper.from_array(np.array(value, np.int64), name) for name, value in constants.items()
+    ]
     graph = helper.make_graph(
         nodes,
         "awkward",

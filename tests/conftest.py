@@ -1,4 +1,6 @@
-"""Fixtures that page tests share: a workspace of their own, and a sample made in milliseconds in place of the shipped ones."""
+"""Fixtures that page tests share: a workspace of their own, and a sample made in milliseconds in place of the
+shipped ones.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     """No process is started; what would have been is listed as (kind, arguments)."""
     calls: list[tuple[str, dict[str, Any]]] = []
-    monkeypatch.setattr("pages.ui.jobs.start", lambda folder, kind, **arguments: calls.append((kind, arguments)))
+    monkeypatch.setattr(
+        "pages.ui.jobs.start", lambda folder, kind, **arguments: calls.append((kind, arguments))
+    )
     return calls
 
 

@@ -11,12 +11,19 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return exp / exp.sum(axis=-1, keepdims=True)
 
 
-def random_arrays(seed: int, n_candidates: int = 8, n_images: int = 40, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return teacher (N, K), candidates (M, N, K) and labels (N,); candidate 0 collapses to one class, the last is the teacher."""
+def random_arrays(
+    seed: int, n_candidates: int = 8, n_images: int = 40, n_classes: int = 4
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return teacher (N, K), candidates (M, N, K) and labels (N,); candidate 0 collapses to one class, the
+    last is the teacher.
+    """
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, n_classes, n_images)
     signal = 2.0 * np.eye(n_classes)[labels] + rng.normal(size=(n_images, n_classes))
-    noise = rng.normal(size=(n_candidates, n_images, n_classes)) * np.linspace(2.5, 0, n_candidates)[:, None, None]
+    noise = (
+        rng.normal(size=(n_candidates, n_images, n_classes))
+        * np.linspace(2.5, 0, n_candidates)[:, None, None]
+    )
     logits = signal * np.linspace(0.4, 1.5, n_candidates)[:, None, None] + noise
     if n_candidates > 1:
         logits[0] = 0.0

@@ -1,4 +1,5 @@
-"""The rules written out as loops, word for word from their definitions: slow, obvious, and not the engine's code.
+"""The rules written out as loops, word for word from their definitions: slow, obvious, and not the engine's
+code.
 
 Tests compare the engine with these; the benchmark measures how much faster the engine is.
 """
@@ -56,14 +57,29 @@ def nuclear_norm(candidate):
 
 def softmax_corr(candidate):
     n, k = candidate.shape
-    corr = [[sum(max(row[a], FLOOR) * max(row[b], FLOOR) for row in candidate) / n for b in range(k)] for a in range(k)]
+    corr = [
+        [sum(max(row[a], FLOOR) * max(row[b], FLOOR) for row in candidate) / n for b in range(k)]
+        for a in range(k)
+    ]
     trace = sum(corr[a][a] for a in range(k))
     return trace / (math.sqrt(k) * math.sqrt(sum(value**2 for row in corr for value in row)))
 
 
 def label_free(teacher, candidates, calibration):
     """Every label-free rule but optimal transport: {rule: scores}."""
-    scores = {name: [] for name in ("distortion", "avg-confidence", "entropy", "atc-mc", "atc-ne", "doc", "nuclear-norm", "softmax-corr")}
+    scores = {
+        name: []
+        for name in (
+            "distortion",
+            "avg-confidence",
+            "entropy",
+            "atc-mc",
+            "atc-ne",
+            "doc",
+            "nuclear-norm",
+            "softmax-corr",
+        )
+    }
     for candidate in candidates:
         confidence, negative = confidences(candidate), neg_entropies(candidate)
         scores["distortion"].append(distortion(teacher, candidate))
@@ -78,7 +94,9 @@ def label_free(teacher, candidates, calibration):
 
 
 def supervised_term(rule, p_f, p_g, y, permuted=None):
-    """One example's φ: p_f, p_g are rows (K,), permuted is (p_f, y) of the example whose residual direction is used instead."""
+    """One example's φ: p_f, p_g are rows (K,), permuted is (p_f, y) of the example whose residual direction
+    is used instead.
+    """
     p_f, p_g = np.maximum(p_f, FLOOR), np.maximum(p_g, FLOOR)
     delta = p_g - p_f
     if rule in ("val-ce", "ce-combo"):
@@ -94,7 +112,9 @@ def supervised_term(rule, p_f, p_g, y, permuted=None):
 
 
 def algorithm1(anchor, term, loss, grid):
-    """Coefficient search by explicit loops over coefficients, folds and candidates. Returns (coefficient, cv losses)."""
+    """Coefficient search by explicit loops over coefficients, folds and candidates. Returns (coefficient, cv
+    losses).
+    """
     n_candidates, n = len(term), len(term[0])
     folds = np.array_split(np.arange(n), 5 if n >= 25 else min(n, 10))
     cv_losses = []

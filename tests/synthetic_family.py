@@ -1,4 +1,6 @@
-"""A made-up family with the paper's shape, in milliseconds: low-bit candidates are sure and wrong, high-bit ones follow a fair teacher."""
+"""A made-up family with the paper's shape, in milliseconds: low-bit candidates are sure and wrong, high-bit
+ones follow a fair teacher.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ def softmax(logits: Floats) -> Floats:
     return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
 
 
-def synthetic_predictions(n_images: int = 120, n_classes: int = 10, n_test: int = 0, seed: int = 0, *, labeled: bool = True) -> Predictions:
-    """Return predictions of the standard 72 candidates on a made-up pool, with true labels (or none) and an optional test part."""
+def synthetic_predictions(
+    n_images: int = 120, n_classes: int = 10, n_test: int = 0, seed: int = 0, *, labeled: bool = True
+) -> Predictions:
+    """Return predictions of the standard 72 candidates on a made-up pool, with true labels (or none) and an
+    optional test part.
+    """
     rng = np.random.default_rng(seed)
     n = n_images + n_test
     labels = rng.integers(0, n_classes, n)
@@ -26,7 +32,12 @@ def synthetic_predictions(n_images: int = 120, n_classes: int = 10, n_test: int 
     family = standard_family()
     candidates = np.empty((len(family), n, n_classes), np.float32)
     for m, recipe in enumerate(family):
-        damage = 12.0 * 2.0 ** -(recipe.bits - 1) * (1.4 if recipe.granularity == "tensor" else 1.0) * (0.8 if recipe.float_ends else 1.0)
+        damage = (
+            12.0
+            * 2.0 ** -(recipe.bits - 1)
+            * (1.4 if recipe.granularity == "tensor" else 1.0)
+            * (0.8 if recipe.float_ends else 1.0)
+        )
         bias = np.zeros(n_classes)
         bias[m % n_classes] = 4 * damage * (recipe.bits <= 3)
         candidates[m] = softmax(0.8 * logits + rng.normal(0, damage, (n, n_classes)) + bias)

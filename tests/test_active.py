@@ -1,4 +1,6 @@
-"""label-next: which rows it names, that a biased draw is corrected, and how the number of labels to halve the doubt behaves."""
+"""label-next: which rows it names, that a biased draw is corrected, and how the number of labels to halve the
+doubt behaves.
+"""
 
 import numpy as np
 import pytest
@@ -27,9 +29,15 @@ def contest() -> tuple[CalibratedPool, np.ndarray]:
 
 
 def test_contested_is_the_spread_of_the_losses_contrast() -> None:
-    """Against loops: what each possible label would say about each candidate relative to the contenders' average."""
+    """Against loops: what each possible label would say about each candidate relative to the contenders'
+    average.
+    """
     rng = np.random.default_rng(1)
-    belief, losses, chances = softmax(rng.normal(size=(5, 4))), rng.random((3, 5, 4)), np.array([0.5, 1.0, 2.0])
+    belief, losses, chances = (
+        softmax(rng.normal(size=(5, 4))),
+        rng.random((3, 5, 4)),
+        np.array([0.5, 1.0, 2.0]),
+    )
     found, share = contested(belief, losses, chances), chances / chances.sum()
     for i in range(5):
         total = 0.0
@@ -49,10 +57,14 @@ def test_rows_are_new_distinct_and_mostly_contested(contest: tuple[CalibratedPoo
     assert not np.isin(plan.rows, labeled).any()
     assert np.mean(plan.rows >= 100) > 0.5  # 80 of the 180 rows left are contested
     assert (np.diff(plan.contest) <= 0).all()
-    np.testing.assert_array_equal(plan.rows, label_next(pool, verdict, np.array([0.5, 0.5]), labeled, 40).rows)
+    np.testing.assert_array_equal(
+        plan.rows, label_next(pool, verdict, np.array([0.5, 0.5]), labeled, 40).rows
+    )
 
 
-def test_worth_is_the_ratio_of_variances_of_random_and_chosen_labels(contest: tuple[CalibratedPool, np.ndarray]) -> None:
+def test_worth_is_the_ratio_of_variances_of_random_and_chosen_labels(
+    contest: tuple[CalibratedPool, np.ndarray],
+) -> None:
     """Simulated: means of draws at random, and of draws in proportion to the weights and divided by them."""
     pool, _ = contest
     verdict, chances = calibrate(pool, EMPTY), np.array([0.5, 0.5])
@@ -61,7 +73,8 @@ def test_worth_is_the_ratio_of_variances_of_random_and_chosen_labels(contest: tu
     chosen = (1 - EXPLORE) * spread + EXPLORE
     at_random = rng.choice(200, 400_000)
     by_contest = rng.choice(200, 400_000, p=chosen / chosen.sum())
-    signs = rng.choice([-1.0, 1.0], 400_000)  # the residual of a row: mean zero, standard deviation as contested
+    # the residual of a row: mean zero, standard deviation as contested
+    signs = rng.choice([-1.0, 1.0], 400_000)
     ratio = np.var(signs * spread[at_random]) / np.var(signs * spread[by_contest] / chosen[by_contest])
     assert everything.worth == pytest.approx(ratio, rel=0.02)
     assert everything.worth > 1.1
@@ -73,15 +86,21 @@ def test_one_contender_or_few_rows_left_is_no_problem(contest: tuple[CalibratedP
     assert len(label_next(pool, verdict, np.array([1.0, np.nan]), np.arange(195), 10).rows) == 5
 
 
-def test_a_contested_sample_is_corrected_for_its_bias(contest: tuple[CalibratedPool, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nine labels in ten from the contested half: weights bring the estimated gap nearer to the one that all labels show."""
+def test_a_contested_sample_is_corrected_for_its_bias(
+    contest: tuple[CalibratedPool, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine labels in ten from the contested half: weights bring the estimated gap nearer to the one that all
+    labels show.
+    """
     pool, labels = contest
     true_gap = np.diff(pool.losses(slice(None))[:, np.arange(200), labels].mean(axis=1))[0]
 
     def mean_error() -> float:
         rng, errors = np.random.default_rng(2), []
         for _ in range(20):
-            rows = np.concatenate([rng.choice(100, 10, replace=False), 100 + rng.choice(100, 90, replace=False)])
+            rows = np.concatenate(
+                [rng.choice(100, 10, replace=False), 100 + rng.choice(100, 90, replace=False)]
+            )
             verdict = calibrate(pool, LabeledSample(rows, labels[rows]))
             errors.append(np.diff(verdict.anchor + verdict.correction)[0] - true_gap)
         return abs(float(np.mean(errors)))

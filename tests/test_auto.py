@@ -38,7 +38,9 @@ def test_choice_is_complete_and_json_ready(predictions: Predictions, method: str
 
 def test_no_sample_equals_an_empty_one(predictions: Predictions) -> None:
     empty = LabeledSample(np.empty(0, int), np.empty(0, int))
-    np.testing.assert_array_equal(choose("auto", predictions).scores, choose("auto", predictions, empty).scores)
+    np.testing.assert_array_equal(
+        choose("auto", predictions).scores, choose("auto", predictions, empty).scores
+    )
 
 
 def test_budget_restricts_the_pick_and_the_chances(predictions: Predictions) -> None:
@@ -57,11 +59,16 @@ def test_the_prepared_pool_is_kept_with_the_statistics(predictions: Predictions)
     kept = pool.memo["calibrated"]
     choose("auto", predictions, pool=pool)
     assert pool.memo["calibrated"] is kept
-    fresh = calibrate(calibrated_pool(predictions.teacher, statistics_of(predictions)), LabeledSample(np.empty(0, int), np.empty(0, int)))
+    fresh = calibrate(
+        calibrated_pool(predictions.teacher, statistics_of(predictions)),
+        LabeledSample(np.empty(0, int), np.empty(0, int)),
+    )
     np.testing.assert_allclose(first.scores, fresh.scores)
 
 
-@pytest.mark.parametrize(("sharpness", "tone"), [(4.0, "overconfident"), (1.0, "about as confident"), (0.3, "underconfident")])
+@pytest.mark.parametrize(
+    ("sharpness", "tone"), [(4.0, "overconfident"), (1.0, "about as confident"), (0.3, "underconfident")]
+)
 def test_the_first_reason_tells_a_teacher_that_is_too_sure(sharpness: float, tone: str) -> None:
     """Confidence and expected accuracy stand beside each other, and the latter is near the truth."""
     rng = np.random.default_rng(3)
@@ -72,4 +79,6 @@ def test_the_first_reason_tells_a_teacher_that_is_too_sure(sharpness: float, ton
     choice = choose("auto", family, LabeledSample(np.arange(150), labels[:150]))
     assert tone in choice.details["reasons"][0]
     assert choice.details["teacher_confidence"] == pytest.approx(teacher.max(axis=1).mean(), abs=1e-6)
-    assert choice.details["teacher_accuracy"] == pytest.approx(np.mean(teacher.argmax(axis=1) == labels), abs=0.08)
+    assert choice.details["teacher_accuracy"] == pytest.approx(
+        np.mean(teacher.argmax(axis=1) == labels), abs=0.08
+    )

@@ -1,4 +1,6 @@
-"""The calibrated rule against slow literal loops, its limits (no labels, perfect references) and what it recovers."""
+"""The calibrated rule against slow literal loops, its limits (no labels, perfect references) and what it
+recovers.
+"""
 
 import time
 
@@ -41,13 +43,20 @@ def test_expected_losses_match_a_loop(small: tuple[CalibratedPool, np.ndarray, n
         for m in range(n_candidates):
             total = 0.0
             for i in range(n_images):
-                weights = [np.exp(pool.log_refs[pool.ref[h], i, k] / pool.temperature[h] + pool.bias[h, k]) for k in range(n_classes)]
-                total += sum(w / sum(weights) * -np.log(max(candidates[m, i, k], 1e-8)) for k, w in enumerate(weights))
+                weights = [
+                    np.exp(pool.log_refs[pool.ref[h], i, k] / pool.temperature[h] + pool.bias[h, k])
+                    for k in range(n_classes)
+                ]
+                total += sum(
+                    w / sum(weights) * -np.log(max(candidates[m, i, k], 1e-8)) for k, w in enumerate(weights)
+                )
             assert pool.expected[h, m] == pytest.approx(total / n_images)
 
 
 def test_scores_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
-    """Posterior, effective labels, unbiased correction and score, term by term, given the class shares that were learned."""
+    """Posterior, effective labels, unbiased correction and score, term by term, given the class shares that
+    were learned.
+    """
     pool, candidates, labels = small
     sample = sample_of([5, 1, 30, 12, 7], labels)
     verdict = calibrate(pool, sample)
@@ -68,15 +77,21 @@ def test_scores_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray
     for i, (row, label) in enumerate(zip(sample.rows, sample.labels, strict=True)):
         losses = -np.log(np.maximum(candidates[:, row], 1e-8))
         mean = sum(weight * references[h, i] for (_, h), weight in weights.items()) / total
-        correction += ((losses[:, label] - rate / (k - 1) * losses.sum(axis=1)) / signal - losses @ mean) / sample.n
+        correction += (
+            (losses[:, label] - rate / (k - 1) * losses.sum(axis=1)) / signal - losses @ mean
+        ) / sample.n
     assert verdict.error_rate == pytest.approx(rate)
     assert verdict.effective == pytest.approx(effective)
-    np.testing.assert_allclose(verdict.scores, anchor + effective / (effective + KAPPA_LABELS) * correction, atol=1e-8)
+    np.testing.assert_allclose(
+        verdict.scores, anchor + effective / (effective + KAPPA_LABELS) * correction, atol=1e-8
+    )
     np.testing.assert_allclose(verdict.residuals.mean(axis=1), verdict.correction)
 
 
 def test_the_correction_is_unbiased_under_symmetric_noise() -> None:
-    """Averaged over every possible wrong label, the corrected loss is the clean one: the identity behind it."""
+    """Averaged over every possible wrong label, the corrected loss is the clean one: the identity behind
+    it.
+    """
     losses, k, rate, label = np.array([0.1, 2.0, 3.0, 5.0]), 4, 0.3, 2
     channel = np.full(k, rate / (k - 1))
     channel[label] = 1 - rate
@@ -84,8 +99,12 @@ def test_the_correction_is_unbiased_under_symmetric_noise() -> None:
     assert channel @ corrected == pytest.approx(losses[label])
 
 
-def test_learned_shares_are_the_mode_of_the_posterior(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
-    """Moving a learned bias in any direction lowers likelihood times prior, η summed out by its weights there."""
+def test_learned_shares_are_the_mode_of_the_posterior(
+    small: tuple[CalibratedPool, np.ndarray, np.ndarray],
+) -> None:
+    """Moving a learned bias in any direction lowers likelihood times prior, η summed out by its weights
+    there.
+    """
     pool, _, labels = small
     sample = sample_of(list(range(25)), labels)
     verdict = calibrate(pool, sample)
@@ -107,7 +126,9 @@ def test_learned_shares_are_the_mode_of_the_posterior(small: tuple[CalibratedPoo
 
 
 def test_learned_shares_find_an_imbalance() -> None:
-    """Labels from a long-tailed target, a teacher trained on a balanced source: its learned shares approach the target's."""
+    """Labels from a long-tailed target, a teacher trained on a balanced source: its learned shares approach
+    the target's.
+    """
     rng = np.random.default_rng(6)
     shares = np.array([0.6, 0.25, 0.1, 0.05])
     labels = rng.choice(4, 400, p=shares)
@@ -129,7 +150,9 @@ def test_expected_losses_follow_learned_shares(small: tuple[CalibratedPool, np.n
     h = int(np.argmax(np.where(pool.learned, verdict.hypothesis_weights, 0)))
     references = pool.references(slice(None), verdict.bias)[h]
     losses = -np.log(np.maximum(candidates, 1e-8))
-    np.testing.assert_allclose(verdict.expected[h], np.einsum("nk,mnk->m", references, losses) / len(references))
+    np.testing.assert_allclose(
+        verdict.expected[h], np.einsum("nk,mnk->m", references, losses) / len(references)
+    )
 
 
 def test_without_labels_the_prior_decides(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
@@ -179,7 +202,9 @@ def test_error_rate_is_recovered(rate: float) -> None:
 
 
 def test_recalibration_prefers_the_calibrated_candidate() -> None:
-    """A teacher that is far too sure would anchor on its own copy; forty labels show that the softer candidate is better."""
+    """A teacher that is far too sure would anchor on its own copy; forty labels show that the softer
+    candidate is better.
+    """
     rng = np.random.default_rng(3)
     logits = 2 * rng.normal(size=(400, 5))
     labels = np.array([rng.choice(5, p=p) for p in softmax(logits)])
@@ -212,7 +237,9 @@ def test_a_call_is_fast() -> None:
 
 
 def test_the_shape_penalty_fades_and_fades_slower_with_wrong_labels() -> None:
-    """Half of it is left at SHAPE_LABELS clean labels; at as many labels of which 40 % are wrong, more is left."""
+    """Half of it is left at SHAPE_LABELS clean labels; at as many labels of which 40 % are wrong, more is
+    left.
+    """
     rng = np.random.default_rng(7)
     logits = 6 * rng.normal(size=(800, 8))
     teacher = softmax(logits)
@@ -231,7 +258,9 @@ def test_the_shape_penalty_fades_and_fades_slower_with_wrong_labels() -> None:
 
 
 def test_two_classes_survive_noise() -> None:
-    """With two classes half of all labels wrong would say nothing; the grid of error rates stops before that."""
+    """With two classes half of all labels wrong would say nothing; the grid of error rates stops before
+    that.
+    """
     rng = np.random.default_rng(8)
     teacher = softmax(3 * rng.normal(size=(200, 2)))
     pool = prepared(teacher, np.stack([teacher, np.full_like(teacher, 0.5)]))

@@ -41,7 +41,8 @@ def test_report_without_labels_is_a_proxy(family: Predictions) -> None:
 
 def test_atc_table_shows_what_ties_do() -> None:
     teacher = np.tile([0.9, 0.1], (8, 1))
-    saturated = np.tile([0.0, 1.0], (8, 1))  # sure of the other class on every row: all rows tie at confidence 1
+    # sure of the other class on every row: all rows tie at confidence 1
+    saturated = np.tile([0.0, 1.0], (8, 1))
     predictions = make_predictions(teacher, np.stack([saturated, teacher]))
     pool = statistics_of(predictions)
     row = atc_table(pool, predictions.names).iloc[0]

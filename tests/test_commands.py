@@ -17,7 +17,18 @@ from engine.predictions import load_predictions, save_predictions
 from engine.types import UserError
 from tests.families import random_arrays, random_family
 
-KEYS = {"method", "index", "name", "coefficient", "grid", "cv_losses", "scores", "n_labels", "ties", "warnings"}
+KEYS = {
+    "method",
+    "index",
+    "name",
+    "coefficient",
+    "grid",
+    "cv_losses",
+    "scores",
+    "n_labels",
+    "ties",
+    "warnings",
+}
 
 
 @pytest.fixture
@@ -81,7 +92,9 @@ def test_labels_csv_by_row_and_class_name(capsys, family, tmp_path):
     (tmp_path / "rows.csv").write_text("row,label\n3,1\n0,2\n9,0\n")
     (tmp_path / "names.csv").write_text("row,label\n3,b\n0,c\n9,a\n")
     (tmp_path / "classes.txt").write_text("a\nb\nc\nd\n")
-    by_row = run(capsys, "select", family, "--method", "val-ce", "--labels", tmp_path / "rows.csv", "--json")[1]
+    by_row = run(capsys, "select", family, "--method", "val-ce", "--labels", tmp_path / "rows.csv", "--json")[
+        1
+    ]
     by_name = run(
         capsys,
         "select",
@@ -100,7 +113,9 @@ def test_labels_csv_by_row_and_class_name(capsys, family, tmp_path):
 
 def bad_inputs(tmp_path, family):
     teacher, candidates, _ = random_arrays(0)
-    np.savez(tmp_path / "nan.npz", teacher=teacher, candidates=np.where(candidates > 0.99, np.nan, candidates))
+    np.savez(
+        tmp_path / "nan.npz", teacher=teacher, candidates=np.where(candidates > 0.99, np.nan, candidates)
+    )
     np.savez(tmp_path / "k.npz", teacher=teacher[:, :3], candidates=candidates)
     np.savez(tmp_path / "unlabeled.npz", teacher=teacher, candidates=candidates)
     (tmp_path / "outside.csv").write_text("row,label\n1,4\n")
@@ -112,7 +127,10 @@ def bad_inputs(tmp_path, family):
         ("select", tmp_path / "k.npz", *method),
         ("select", tmp_path / "unlabeled.npz", *method),
         ("select", tmp_path / "absent.npz", *method),
-        *(("select", family, *method, "--labels", tmp_path / f"{name}.csv") for name in ("outside", "twice", "empty", "absent")),
+        *(
+            ("select", family, *method, "--labels", tmp_path / f"{name}.csv")
+            for name in ("outside", "twice", "empty", "absent")
+        ),
         ("select", family, "--method", "magic"),
         ("select", family, *method, "--budget", "0.01"),
         ("select", family, *method, "--budget", "lots"),
@@ -134,7 +152,9 @@ def test_bad_input_exits_2_with_one_line(capsys, family, tmp_path):
         assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("sizes", [{"n_candidates": 1}, {"n_classes": 2}, {"n_images": 6, "n_classes": 9}, {"n_images": 2}])
+@pytest.mark.parametrize(
+    "sizes", [{"n_candidates": 1}, {"n_classes": 2}, {"n_images": 6, "n_classes": 9}, {"n_images": 2}]
+)
 def test_small_families_are_chosen_from(capsys, tmp_path, sizes):
     save_predictions(random_family(1, **sizes), tmp_path / "small.npz")
     for method in METHODS:
@@ -145,7 +165,10 @@ def test_small_families_are_chosen_from(capsys, tmp_path, sizes):
 def test_anchors_change_the_base(family):
     predictions = load_predictions(family)
     sample = sample_from_array(predictions.labels)
-    anchors = {kind: choose("ce-combo", predictions, sample, anchor=kind).anchor for kind in ("pool", "sample", "subsample", "cot")}
+    anchors = {
+        kind: choose("ce-combo", predictions, sample, anchor=kind).anchor
+        for kind in ("pool", "sample", "subsample", "cot")
+    }
     np.testing.assert_allclose(anchors["sample"], anchors["pool"], atol=1e-12)  # every row is labeled here
     assert anchors["cot"].min() == pytest.approx(anchors["pool"].min())
     assert anchors["cot"].max() == pytest.approx(anchors["pool"].max())
@@ -157,17 +180,31 @@ def test_the_module_runs_and_stays_light(family):
     root = Path(__file__).parents[1]
     shown = subprocess.run(
         [sys.executable, "-m", "engine", "select", str(family), "--method", "distortion", "--json"],
-        cwd=root, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert json.loads(shown.stdout)["name"]
-    heavy = "import sys, engine, engine.choose, engine.commands.select; print([m for m in ('torch','tensorflow','keras','onnx','onnxruntime','streamlit','altair','timm') if m in sys.modules])"
-    loaded = subprocess.run([sys.executable, "-c", heavy], cwd=root, capture_output=True, text=True, check=True)
+    heavy = (
+        "import sys, engine, engine.choose, engine.commands.select; print([m for m in"
+        " ('torch','tensorflow','keras','onnx','onnxruntime','streamlit','altair','timm') if m in"
+        " sys.modules])"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", heavy], cwd=root, capture_output=True, text=True, check=True
+    )
     assert loaded.stdout.strip() == "[]"
 
 
 def test_transport_does_not_load_frameworks(family):
-    code = f"import sys; from engine.__main__ import main; main(['estimate', {str(family)!r}, '--json']); sys.exit('torch' in sys.modules or 'tensorflow' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], capture_output=True, check=True)
+    code = (
+        f"import sys; from engine.__main__ import main; main(['estimate', {str(family)!r}, '--json']);"
+        " sys.exit('torch' in sys.modules or 'tensorflow' in sys.modules)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[1], capture_output=True, check=True
+    )
 
 
 def test_warnings_in_words(family):
@@ -217,12 +254,29 @@ def test_a_path_that_fails_only_when_written_is_one_line(capsys, monkeypatch, fa
     monkeypatch.setattr("engine.commands.select.load_predictions", full)
     code, out, err = run(capsys, "select", family, "--method", "auto")
     assert (code, out) == (2, "")
-    assert err == "x.npz cannot be read or written (No space left on device). Check the path, its permissions and the disk.\n"
+    assert (
+        err
+        == "x.npz cannot be read or written (No space left on device). Check the path, its permissions and"
+        " the disk.\n"
+    )
 
 
 def test_onnxruntime_reports_nothing_to_its_maker(tmp_path):
-    """Without the setting, importing onnxruntime leaves a device id and an event store behind and opens an uploader."""
-    home = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": os.environ["PATH"]}
+    """Without the setting, importing onnxruntime leaves a device id and an event store behind and opens an
+    uploader.
+    """
+    home = {
+        "HOME": str(tmp_path),
+        "TMPDIR": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "PATH": os.environ["PATH"],
+    }
     for code in ("import engine, onnxruntime", "import engine.export.bundle_predict"):
-        subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], env=home, check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=Path(__file__).parents[1],
+            env=home,
+            check=True,
+            capture_output=True,
+        )
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []

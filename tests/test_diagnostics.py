@@ -15,7 +15,11 @@ def brute_ece(probs, labels, n_bins=15):
     total = 0.0
     for b in range(n_bins):
         low, high = b / n_bins, (b + 1) / n_bins
-        members = [(max(p), int(np.argmax(p)) == y) for p, y in zip(probs, labels, strict=True) if low < max(p) <= high]
+        members = [
+            (max(p), int(np.argmax(p)) == y)
+            for p, y in zip(probs, labels, strict=True)
+            if low < max(p) <= high
+        ]
         if members:
             confidence, hits = zip(*members, strict=True)
             total += len(members) / len(labels) * abs(np.mean(hits) - np.mean(confidence))
@@ -46,7 +50,9 @@ def test_health_with_and_without_labels():
     assert proxy.distinct[0] == 1 / 200
     rows = np.arange(50)
     measured = candidate_health(pool, LabeledSample(rows, labels[rows]))
-    np.testing.assert_allclose(measured.quality, np.mean(candidates[:, rows].argmax(axis=2) == labels[rows], axis=1))
+    np.testing.assert_allclose(
+        measured.quality, np.mean(candidates[:, rows].argmax(axis=2) == labels[rows], axis=1)
+    )
     assert (measured.quality_low <= measured.quality).all()
     assert (measured.quality <= measured.quality_high).all()
     assert measured.collapsed[0]
@@ -57,7 +63,9 @@ def family_with(confident_collapse: bool):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 5, 300)
     signal = 4 * np.eye(5)[labels] + rng.normal(size=(300, 5))
-    broken = 30 * np.eye(5)[np.zeros(300, dtype=int)] if confident_collapse else 0.1 * rng.normal(size=(300, 5))
+    broken = (
+        30 * np.eye(5)[np.zeros(300, dtype=int)] if confident_collapse else 0.1 * rng.normal(size=(300, 5))
+    )
     scales = (0.05, 0.4, 0.7, 1.0)
     if confident_collapse:
         logits = [broken, broken + rng.normal(size=(300, 5)), 0.7 * signal, signal]
@@ -82,7 +90,12 @@ def test_both_regimes_are_recognised(confident_collapse, kind):
 
 @pytest.mark.parametrize(
     ("correlation", "words"),
-    [(-0.9, "close to backwards"), (-0.46, "tend to put worse candidates before better"), (-0.1, "say little"), (np.nan, "say little")],
+    [
+        (-0.9, "close to backwards"),
+        (-0.46, "tend to put worse candidates before better"),
+        (-0.1, "say little"),
+        (np.nan, "say little"),
+    ],
 )
 def test_words_fit_the_size_of_the_correlation(correlation, words):
     assert words in _sentence("overconfident", correlation)
@@ -103,13 +116,19 @@ def test_imbalanced_pool_breaks_the_uniform_prior():
     teacher = softmax(6 * np.eye(5)[np.where(rng.random(200) < 0.9, 0, 3)])
     pool = pool_statistics(teacher, teacher[None])
     health = candidate_health(pool)
-    verdicts = {a.rule: a for a in check_assumptions(pool, teacher, health, degradation_regime(health, pool.distortion))}
+    verdicts = {
+        a.rule: a
+        for a in check_assumptions(pool, teacher, health, degradation_regime(health, pool.distortion))
+    }
     assert verdicts["cot"].holds is False
     assert verdicts["cot"].is_proxy
 
 
 def test_collapse_rates_need_slugs():
     names = ("b2-tensor-q99", "b2-tensor-q100", "b2-channel-q99", "b8-channel-q100-ends")
-    rates = {(r.bits, r.granularity): (r.rate, r.n_candidates) for r in collapse_rates(names, np.array([True, False, True, False]))}
+    rates = {
+        (r.bits, r.granularity): (r.rate, r.n_candidates)
+        for r in collapse_rates(names, np.array([True, False, True, False]))
+    }
     assert rates == {(2, "tensor"): (0.5, 2), (2, "channel"): (1.0, 1), (8, "channel"): (0.0, 1)}
     assert collapse_rates(("a",), np.array([True])) == ()

@@ -38,7 +38,9 @@ def test_cheapest_within_is_as_sure_as_the_pick() -> None:
 
 
 def family(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A teacher of unknown temperature and candidates of other temperatures; labels follow the recalibrated teacher."""
+    """A teacher of unknown temperature and candidates of other temperatures; labels follow the recalibrated
+    teacher.
+    """
     rng = np.random.default_rng(seed)
     logits = 2 * rng.normal(size=(400, 6))
     truth = softmax(logits / np.exp(rng.normal(0.2, 0.5)))

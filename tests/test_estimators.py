@@ -1,4 +1,6 @@
-"""Label-free rules against reference values, literal loops, POT, scikit-learn-free linear algebra, and their edges."""
+"""Label-free rules against reference values, literal loops, POT, scikit-learn-free linear algebra, and their
+edges.
+"""
 
 import json
 from pathlib import Path
@@ -9,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from engine.estimators import HIGHEST_PRECISION, LABEL_FREE, atc_mc, estimate, estimate_all, pick_best, precision_order
+from engine.estimators import (
+    HIGHEST_PRECISION,
+    LABEL_FREE,
+    atc_mc,
+    estimate,
+    estimate_all,
+    pick_best,
+    precision_order,
+)
 from engine.pool import pool_statistics
 from engine.types import UserError
 from tests import literal
@@ -55,9 +65,13 @@ EDGE_NAMES = {
 @pytest.mark.parametrize("case", EDGES, ids=lambda name: name.split("(")[0])
 def test_edge_cases(case):
     edge = EDGES[case]
-    pool = pool_statistics(np.array(edge["teacher"]), np.array(edge["rows"])[None], calibration=len(edge["cal"]))
+    pool = pool_statistics(
+        np.array(edge["teacher"]), np.array(edge["rows"])[None], calibration=len(edge["cal"])
+    )
     for rule, key in EDGE_NAMES.items():
-        np.testing.assert_allclose(LABEL_FREE[rule].score(pool)[0], edge[key], rtol=0, atol=TOLERANCE.get(rule, 1e-9), err_msg=rule)
+        np.testing.assert_allclose(
+            LABEL_FREE[rule].score(pool)[0], edge[key], rtol=0, atol=TOLERANCE.get(rule, 1e-9), err_msg=rule
+        )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -76,7 +90,10 @@ def test_transport_is_the_linear_programs_optimum():
         rows = np.kron(np.eye(n), np.ones(k))
         columns = np.kron(np.ones(n), np.eye(k))
         solution = linprog(
-            -probs.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([np.full(n, 1 / n), np.full(k, 1 / k)]), method="highs"
+            -probs.ravel(),
+            A_eq=np.vstack([rows, columns]),
+            b_eq=np.concatenate([np.full(n, 1 / n), np.full(k, 1 / k)]),
+            method="highs",
         )
         assert score == pytest.approx(1 + solution.fun, abs=1e-9)
 
@@ -128,13 +145,21 @@ def test_ties_go_to_the_lowest_index_and_are_counted():
 
 
 def test_highest_precision_follows_the_recipe_or_the_cost():
-    names = ("b8-tensor-q100-ends", "b8-channel-q99.5-ends", "b8-channel-q100", "b8-channel-q100-ends", "b4-channel-q100-ends")
+    names = (
+        "b8-tensor-q100-ends",
+        "b8-channel-q99.5-ends",
+        "b8-channel-q100",
+        "b8-channel-q100-ends",
+        "b4-channel-q100-ends",
+    )
     assert int(np.argmax(precision_order(names))) == 3
     assert int(np.argmax(precision_order(("a", "b"), np.array([0.9, 0.2])))) == 0
     with pytest.raises(UserError, match="slug"):
         precision_order(("a", "b"))
     teacher, candidates, _ = random_arrays(0)
-    assert HIGHEST_PRECISION not in estimate_all(pool_statistics(teacher, candidates), [f"x{i}" for i in range(8)])
+    assert HIGHEST_PRECISION not in estimate_all(
+        pool_statistics(teacher, candidates), [f"x{i}" for i in range(8)]
+    )
 
 
 def test_an_empty_calibration_split_uses_the_whole_pool():

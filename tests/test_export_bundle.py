@@ -1,4 +1,6 @@
-"""Bundles: the same bytes each time, any change is noticed, and a stranger's archive cannot reach outside itself."""
+"""Bundles: the same bytes each time, any change is noticed, and a stranger's archive cannot reach outside
+itself.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,14 @@ IMAGES = random_images(6, tiny_teacher().preprocessing, 3)
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
-    write(tiny_teacher(), parse_slug("b4-channel-q99"), folder, images=IMAGES, formats=("onnx", "safetensors", "packed"), profiles=False)
+    write(
+        tiny_teacher(),
+        parse_slug("b4-channel-q99"),
+        folder,
+        images=IMAGES,
+        formats=("onnx", "safetensors", "packed"),
+        profiles=False,
+    )
     return folder
 
 
@@ -78,7 +87,16 @@ def test_own_images_are_recognised_in_any_order_and_strange_ones_fail(exported: 
 
 
 @pytest.mark.parametrize(
-    "name", ["model.onnx", "README.md", "predict.py", "certificate.html", "certificate.json", "packed.safetensors", "model.safetensors"]
+    "name",
+    [
+        "model.onnx",
+        "README.md",
+        "predict.py",
+        "certificate.html",
+        "certificate.json",
+        "packed.safetensors",
+        "model.safetensors",
+    ],
 )
 def test_one_changed_byte_anywhere_fails(folder: Path, name: str) -> None:
     content = bytearray((folder / name).read_bytes())
@@ -102,13 +120,18 @@ def test_missing_and_additional_files(exported: Path, folder: Path, tmp_path: Pa
     assert not verify(_rezip(bundle, tmp_path / "more.zip", {"run_me.py": b"1"})).passed
 
 
-def test_another_model_under_a_rewritten_hash_is_found_out_by_running_it(folder: Path, tmp_path: Path) -> None:
+def test_another_model_under_a_rewritten_hash_is_found_out_by_running_it(
+    folder: Path, tmp_path: Path
+) -> None:
     write(tiny_teacher(), parse_slug("b2-tensor-q99"), tmp_path / "other", profiles=False)
     shutil.copy(tmp_path / "other" / "model.onnx", folder / "model.onnx")
     files = dict(Certificate.from_json((folder / "certificate.json").read_text(encoding="utf-8")).files)
-    sha256 = json.loads((tmp_path / "other" / "certificate.json").read_text(encoding="utf-8"))["files"]["model.onnx"]
+    sha256 = json.loads((tmp_path / "other" / "certificate.json").read_text(encoding="utf-8"))["files"][
+        "model.onnx"
+    ]
     probes = Certificate.from_json((folder / "certificate.json").read_text(encoding="utf-8")).probes
-    wide = tuple(replace(probe, limit=10.0) for probe in probes)  # a limit that would let anything pass is not believed
+    # a limit that would let anything pass is not believed
+    wide = tuple(replace(probe, limit=10.0) for probe in probes)
     _resealed(folder, files={**files, "model.onnx": sha256}, probes=wide)
     found = verify(folder)
     assert found.checks[1].passed  # the hashes agree
@@ -164,7 +187,10 @@ def test_what_is_no_bundle_is_said_in_one_sentence(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
         archive.writestr("cats/1.png", b"x")
     for name in ("folder", "photos.zip"):
-        with pytest.raises(UserError, match=f"{name}' is not a bundle written by export: it has no certificate.json. Give the folder"):
+        with pytest.raises(
+            UserError,
+            match=f"{name}' is not a bundle written by export: it has no certificate.json. Give the folder",
+        ):
             verify(tmp_path / name)
     with pytest.raises(UserError, match="path is empty"):
         verify("")
@@ -189,8 +215,14 @@ def test_no_value_in_a_certificate_can_crash_the_verification(folder: Path) -> N
     path = folder / "certificate.json"
     original = json.loads(path.read_text(encoding="utf-8"))
     rng = np.random.default_rng(0)
-    leaves = [leaf for leaf in _leaves(original) if leaf[0] in ("checks", "files", "probes", "sizes", "recipe", "notes")]
-    for leaf in [leaves[i] for i in rng.permutation(len(leaves))[:10]] + [("probes", 0, key) for key in ("seed", "n_images", "probs")]:
+    leaves = [
+        leaf
+        for leaf in _leaves(original)
+        if leaf[0] in ("checks", "files", "probes", "sizes", "recipe", "notes")
+    ]
+    for leaf in [leaves[i] for i in rng.permutation(len(leaves))[:10]] + [
+        ("probes", 0, key) for key in ("seed", "n_images", "probs")
+    ]:
         for strange in (None, -1, 10**12, "x", [], {"a": 1}, True):
             content = json.loads(json.dumps(original))
             place = content
@@ -198,7 +230,9 @@ def test_no_value_in_a_certificate_can_crash_the_verification(folder: Path) -> N
                 place = place[key]
             place[leaf[-1]] = strange
             del content["seal"]
-            content["seal"] = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+            content["seal"] = hashlib.sha256(
+                json.dumps(content, sort_keys=True, ensure_ascii=False).encode()
+            ).hexdigest()
             path.write_text(json.dumps(content), encoding="utf-8")
             with contextlib.suppress(UserError):
                 verify(folder)

@@ -1,4 +1,6 @@
-"""write(): what lands in the folder, what the certificate says, when it fails, and that its page is safe to open."""
+"""write(): what lands in the folder, what the certificate says, when it fails, and that its page is safe to
+open.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ from engine.types import Teacher, UserError
 from tests.tiny_teacher import tiny_teacher
 
 RECIPE = parse_slug("b2-channel-q99.5-ends")
-EVIDENCE = {"method": "ce-combo", "n_labels": np.int64(25), "scores": np.array([0.5, np.nan]), "warnings": ["<b>few</b> labels"]}
+EVIDENCE = {
+    "method": "ce-combo",
+    "n_labels": np.int64(25),
+    "scores": np.array([0.5, np.nan]),
+    "warnings": ["<b>few</b> labels"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +35,18 @@ def teacher() -> Teacher:
 
 
 @pytest.fixture(scope="module")
-def written(teacher: Teacher, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Certificate, list[tuple[int, int]]]:
+def written(
+    teacher: Teacher, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Certificate, list[tuple[int, int]]]:
     folder, steps = tmp_path_factory.mktemp("export"), []
     images = random_images(6, teacher.preprocessing, 3)
     certificate = write(
-        teacher, RECIPE, folder, images=images, evidence=EVIDENCE, on_progress=lambda done, total: steps.append((done, total))
+        teacher,
+        RECIPE,
+        folder,
+        images=images,
+        evidence=EVIDENCE,
+        on_progress=lambda done, total: steps.append((done, total)),
     )
     return folder, certificate, steps
 
@@ -101,18 +115,26 @@ def test_stored_predictions_in_float32_pass(teacher: Teacher, tmp_path: Path) ->
     certificate = write(teacher, RECIPE, tmp_path, images=images, judged=judged, profiles=False)
     assert certificate.passed
     assert any("stored predictions" in note for note in certificate.notes)
-    assert certificate.finding == "is the model that was judged: it repeats the stored predictions on 3 images"
+    assert (
+        certificate.finding == "is the model that was judged: it repeats the stored predictions on 3 images"
+    )
     assert "the file is the model that was judged" in (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "This file is the model that was judged" in (tmp_path / "certificate.html").read_text(encoding="utf-8")
+    assert "This file is the model that was judged" in (tmp_path / "certificate.html").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_predictions_stored_in_half_precision_are_judged_by_their_rounding(teacher: Teacher, tmp_path: Path, right: bool) -> None:
+def test_predictions_stored_in_half_precision_are_judged_by_their_rounding(
+    teacher: Teacher, tmp_path: Path, right: bool
+) -> None:
     images = random_images(3, teacher.preprocessing, 0)
     recipe = RECIPE if right else parse_slug("b3-channel-q99.5-ends")
     judged = judged_probabilities(teacher, recipe, images).astype(np.float16)
     certificate = write(teacher, RECIPE, tmp_path, images=images, judged=judged, profiles=False)
-    assert {check.name for check in certificate.checks if not check.passed} == (set() if right else {"stored predictions"})
+    assert {check.name for check in certificate.checks if not check.passed} == (
+        set() if right else {"stored predictions"}
+    )
 
 
 def test_without_images_noise_is_used_and_said_so(teacher: Teacher, tmp_path: Path) -> None:
@@ -131,7 +153,10 @@ def test_images_without_judged_predictions_claim_no_judgement(written: tuple) ->
 
 def _claims_no_judgement(folder: Path, finding: str) -> None:
     """No file of the export may say that predictions were judged when none were given."""
-    texts = {name: (folder / name).read_text(encoding="utf-8") for name in ("README.md", "certificate.html", "certificate.json")}
+    texts = {
+        name: (folder / name).read_text(encoding="utf-8")
+        for name in ("README.md", "certificate.html", "certificate.json")
+    }
     assert finding in texts["README.md"]
     assert finding in texts["certificate.html"]
     assert '"judged": false' in texts["certificate.json"]
@@ -148,7 +173,9 @@ def test_writing_again_replaces_everything_and_repeats_the_bytes(teacher: Teache
     assert verify(tmp_path).passed
 
 
-def test_requests_that_do_not_fit_are_refused_before_anything_is_written(teacher: Teacher, tmp_path: Path) -> None:
+def test_requests_that_do_not_fit_are_refused_before_anything_is_written(
+    teacher: Teacher, tmp_path: Path
+) -> None:
     images = random_images(2, teacher.preprocessing, 0)
     folder = tmp_path / "new"
     cases = [
@@ -176,10 +203,16 @@ def test_int4_instead_of_int2_is_said(teacher: Teacher, tmp_path: Path) -> None:
 
 
 def test_both_sizes_and_their_reason_are_said(teacher: Teacher, tmp_path: Path) -> None:
-    for slug, reason in (("b5-channel-q99.5", "codes of 5 bits stored as INT8 add"), ("b4-channel-q99.5", "graph and zero points add")):
+    for slug, reason in (
+        ("b5-channel-q99.5", "codes of 5 bits stored as INT8 add"),
+        ("b4-channel-q99.5", "graph and zero points add"),
+    ):
         certificate = write(teacher, parse_slug(slug), tmp_path, profiles=False)
         words = size_words(certificate)
-        assert f"The recipe counts {size(certificate.sizes.theory)}, {cost(teacher, parse_slug(slug)):.1%} of the float weights" in words
+        assert (
+            f"The recipe counts {size(certificate.sizes.theory)}, {cost(teacher, parse_slug(slug)):.1%} of"
+            " the float weights" in words
+        )
         assert f"the file takes {size((tmp_path / 'model.onnx').stat().st_size)}" in words
         assert reason in words
         assert words in (tmp_path / "README.md").read_text(encoding="utf-8")
@@ -191,7 +224,14 @@ def test_probabilities_as_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "text"), [(546, "0.546 kB"), (2660, "2.66 kB"), (999_499, "999 kB"), (1_100_000, "1.1 MB"), (102_400_000, "102 MB")]
+    ("n", "text"),
+    [
+        (546, "0.546 kB"),
+        (2660, "2.66 kB"),
+        (999_499, "999 kB"),
+        (1_100_000, "1.1 MB"),
+        (102_400_000, "102 MB"),
+    ],
 )
 def test_sizes_in_words(n: int, text: str) -> None:
     assert size(n) == text

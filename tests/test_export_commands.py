@@ -39,9 +39,13 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "images").mkdir()
     for i, image in enumerate(pixels):
         Image.fromarray(image).save(folder / "images" / f"{i:02}.png")
-    inputs = normalise(np.stack([prepare(image, teacher.preprocessing) for image in pixels]), teacher.preprocessing)
+    inputs = normalise(
+        np.stack([prepare(image, teacher.preprocessing) for image in pixels]), teacher.preprocessing
+    )
     names = (SLUG, "b2-tensor-q99", "b8-channel-q100")
-    candidates = np.stack([judged_probabilities(teacher, parse_slug(name), inputs) for name in names]).astype(np.float32)
+    candidates = np.stack([judged_probabilities(teacher, parse_slug(name), inputs) for name in names]).astype(
+        np.float32
+    )
     reference = candidates[2]
     labels = reference.argmax(axis=1)
     for name, files in (("rows.npz", None), ("files.npz", tuple(f"{i:02}.png" for i in range(12)))):
@@ -56,11 +60,22 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, d
     return code, json.loads(captured.out) if captured.out else {}, captured.err
 
 
-def test_export_with_evidence_then_verify_then_tamper(capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path) -> None:
+def test_export_with_evidence_then_verify_then_tamper(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     evidence = ("--predictions", work / "files.npz", "--method", "val-ce")
     code, result, _ = _run(
-        capsys, "export", "--teacher", work / "tiny.onnx", "--images", work / "images", *evidence, "--out", out, "--bundle"
+        capsys,
+        "export",
+        "--teacher",
+        work / "tiny.onnx",
+        "--images",
+        work / "images",
+        *evidence,
+        "--out",
+        out,
+        "--bundle",
     )
     assert (code, result["passed"], result["failed"]) == (0, True, False)
     certificate = Certificate.from_json((out / "certificate.json").read_text(encoding="utf-8"))
@@ -80,10 +95,23 @@ def test_export_with_evidence_then_verify_then_tamper(capsys: pytest.CaptureFixt
     assert "NOT verified" in capsys.readouterr().out
 
 
-def test_rows_of_an_array_and_a_candidate_by_number(capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path) -> None:
+def test_rows_of_an_array_and_a_candidate_by_number(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path
+) -> None:
     index = [recipe.slug for recipe in standard_family()].index(SLUG)
-    arguments = ("--candidate", index, "--images", work / "images.npy", "--predictions", work / "rows.npz", "--method", "distortion")
-    code, result, _ = _run(capsys, "export", "--teacher", work / "tiny.onnx", *arguments, "--out", tmp_path, "--n-images", 5)
+    arguments = (
+        "--candidate",
+        index,
+        "--images",
+        work / "images.npy",
+        "--predictions",
+        work / "rows.npz",
+        "--method",
+        "distortion",
+    )
+    code, result, _ = _run(
+        capsys, "export", "--teacher", work / "tiny.onnx", *arguments, "--out", tmp_path, "--n-images", 5
+    )
     assert (code, result["recipe"]) == (0, SLUG)
     certificate = Certificate.from_json((tmp_path / "certificate.json").read_text(encoding="utf-8"))
     assert certificate.model["n_images"] == 5
@@ -91,10 +119,14 @@ def test_rows_of_an_array_and_a_candidate_by_number(capsys: pytest.CaptureFixtur
         assert "exported on request" in certificate.evidence["warnings"][-1]
 
 
-def test_predictions_of_another_model_fail(capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path) -> None:
+def test_predictions_of_another_model_fail(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path
+) -> None:
     save(tiny_teacher(seed=1), tmp_path / "other.onnx")
     arguments = ("--candidate", SLUG, "--images", work / "images.npy", "--predictions", work / "rows.npz")
-    code, result, _ = _run(capsys, "export", "--teacher", tmp_path / "other.onnx", *arguments, "--out", tmp_path / "out")
+    code, result, _ = _run(
+        capsys, "export", "--teacher", tmp_path / "other.onnx", *arguments, "--out", tmp_path / "out"
+    )
     assert (code, result["passed"]) == (2, False)
 
 
@@ -115,7 +147,8 @@ def test_predictions_of_another_model_are_refused_by_cost_or_classes(
     )
     other = tmp_path / "classes.npz"
     save_predictions(make_predictions(np.full((2, 3), 1 / 3), np.full((1, 2, 3), 1 / 3), names=[SLUG]), other)
-    foreign = _stored(work, tmp_path / "foreign.npz", names=("a", "b", "c"), cost=np.array([0.1, 0.2, 0.3]))  # another quantizer's
+    # another quantizer's
+    foreign = _stored(work, tmp_path / "foreign.npz", names=("a", "b", "c"), cost=np.array([0.1, 0.2, 0.3]))
     start = ("export", "--teacher", work / "tiny.onnx", "--candidate", SLUG)
     for path, words in ((wrong, "of another model than"), (other, "3 classes and")):
         code, result, errors = _run(capsys, *start, "--predictions", path, "--out", tmp_path / "no")
@@ -127,11 +160,29 @@ def test_predictions_of_another_model_are_refused_by_cost_or_classes(
         assert _run(capsys, *start, "--predictions", path, "--out", tmp_path / "out")[0] == 0
 
 
-def test_summary_claims_only_what_was_compared(capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path) -> None:
-    start = ["export", "--teacher", str(work / "tiny.onnx"), "--out", str(tmp_path / "out"), "--predictions", str(work / "rows.npz")]
+def test_summary_claims_only_what_was_compared(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path
+) -> None:
+    start = [
+        "export",
+        "--teacher",
+        str(work / "tiny.onnx"),
+        "--out",
+        str(tmp_path / "out"),
+        "--predictions",
+        str(work / "rows.npz"),
+    ]
     cases = [
-        (["--candidate", SLUG], "repeats the quantized model of its recipe on 4 images of seeded noise", "give the --images"),
-        (["--candidate", "b5-tensor-q99", "--images", str(work / "images")], "of its recipe on 12 images", "hold no b5-tensor-q99"),
+        (
+            ["--candidate", SLUG],
+            "repeats the quantized model of its recipe on 4 images of seeded noise",
+            "give the --images",
+        ),
+        (
+            ["--candidate", "b5-tensor-q99", "--images", str(work / "images")],
+            "of its recipe on 12 images",
+            "hold no b5-tensor-q99",
+        ),
         (["--candidate", SLUG, "--images", str(work / "images.npy")], "is the model that was judged", None),
     ]
     for arguments, finding, uncompared in cases:
@@ -165,7 +216,9 @@ def test_folder_and_zip_are_checked_before_the_teacher_is_read(
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    code, result, _ = _run(capsys, "export", "--teacher", work / "tiny.onnx", "--candidate", SLUG, "--out", ".", "--bundle")
+    code, result, _ = _run(
+        capsys, "export", "--teacher", work / "tiny.onnx", "--candidate", SLUG, "--out", ".", "--bundle"
+    )
     assert (code, result["bundle"]) == (0, str(tmp_path / "here.zip"))
 
 
@@ -207,8 +260,12 @@ def test_corrupt_images_are_refused_without_naming_an_option_that_is_not_there(
         (("--candidate", SLUG, "--n-images", "0"), "at least 1"),
     ],
 )
-def test_bad_requests_end_in_one_line(capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path, arguments: tuple, words: str) -> None:
-    code, result, errors = _run(capsys, "export", "--teacher", work / "tiny.onnx", "--out", tmp_path, *arguments)
+def test_bad_requests_end_in_one_line(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path, arguments: tuple, words: str
+) -> None:
+    code, result, errors = _run(
+        capsys, "export", "--teacher", work / "tiny.onnx", "--out", tmp_path, *arguments
+    )
     assert (code, result) == (2, {})
     assert words in errors
     assert len(errors.strip().splitlines()) == 1
@@ -218,12 +275,23 @@ def test_bad_requests_end_in_one_line(capsys: pytest.CaptureFixture[str], work: 
     "settings",
     [
         Preprocessing(20, 24, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3)),
-        Preprocessing(20, 20, resize=26, interpolation="bicubic", layout="NHWC", order="BGR", scale=1.0, mean=(104.0, 117.0, 123.0)),
+        Preprocessing(
+            20,
+            20,
+            resize=26,
+            interpolation="bicubic",
+            layout="NHWC",
+            order="BGR",
+            scale=1.0,
+            mean=(104.0, 117.0, 123.0),
+        ),
         Preprocessing(16, 16, resize=16, channels=1, mean=(0.2,), std=(0.3,)),
     ],
 )
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "I;16", "P"])
-def test_bundle_prepares_images_as_the_engine_does(tmp_path: Path, settings: Preprocessing, mode: str) -> None:
+def test_bundle_prepares_images_as_the_engine_does(
+    tmp_path: Path, settings: Preprocessing, mode: str
+) -> None:
     rng = np.random.default_rng(0)
     if mode == "I;16":
         image = Image.fromarray(rng.integers(0, 65536, (31, 45)).astype(np.uint16))
@@ -241,10 +309,24 @@ def test_bundle_prepares_images_as_the_engine_does(tmp_path: Path, settings: Pre
 
 @pytest.mark.slow
 def test_a_stranger_runs_the_bundle_in_a_fresh_environment(work: Path, tmp_path: Path) -> None:
-    """Only what the bundle's README asks for is installed, and predict.py runs from the unpacked zip alone."""
+    """Only what the bundle's README asks for is installed, and predict.py runs from the unpacked zip
+    alone.
+    """
     out, home = tmp_path / "out", tmp_path / "stranger"
     assert (
-        main(["export", "--teacher", str(work / "tiny.onnx"), "--candidate", "b2-channel-q99", "--out", str(out), "--bundle", "--json"])
+        main(
+            [
+                "export",
+                "--teacher",
+                str(work / "tiny.onnx"),
+                "--candidate",
+                "b2-channel-q99",
+                "--out",
+                str(out),
+                "--bundle",
+                "--json",
+            ]
+        )
         == 0
     )
     home.mkdir()
@@ -252,15 +334,23 @@ def test_a_stranger_runs_the_bundle_in_a_fresh_environment(work: Path, tmp_path:
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     readme = (home / "README.md").read_text(encoding="utf-8")
-    packages = next(line.strip().split()[2:] for line in readme.splitlines() if line.strip().startswith("pip install"))
-    installed = subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], capture_output=True, text=True, timeout=500)
+    packages = next(
+        line.strip().split()[2:] for line in readme.splitlines() if line.strip().startswith("pip install")
+    )
+    installed = subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", *packages], capture_output=True, text=True, timeout=500
+    )
     if installed.returncode:
         pytest.skip(f"no package index is reachable: {installed.stderr.strip().splitlines()[-1]}")
     image = work / "images" / "03.png"
-    done = subprocess.run([python, "-I", "predict.py", str(image)], cwd=home, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [python, "-I", "predict.py", str(image)], cwd=home, capture_output=True, text=True, check=True
+    )
     _, name, confidence = done.stdout.strip().split("\t")
     teacher = tiny_teacher()
-    inputs = normalise(prepare(decode(image.read_bytes(), "", 10**6), teacher.preprocessing)[None], teacher.preprocessing)
+    inputs = normalise(
+        prepare(decode(image.read_bytes(), "", 10**6), teacher.preprocessing)[None], teacher.preprocessing
+    )
     judged = judged_probabilities(teacher, parse_slug("b2-channel-q99"), inputs)[0]
     assert name == teacher.class_names[int(judged.argmax())]
     assert abs(float(confidence) - judged.max()) < 1e-4

@@ -1,4 +1,6 @@
-"""The packed file: its values against plain NumPy formulas and onnx's own evaluator, its bytes, its layouts."""
+"""The packed file: its values against plain NumPy formulas and onnx's own evaluator, its bytes, its
+layouts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from engine.export.graph import container_bits, float_model, pack_model
-from engine.export.parity import Comparison, check_weights, judged_probabilities, options, rounding_limit, run_file, runtime_checks
+from engine.export.parity import (
+    Comparison,
+    check_weights,
+    judged_probabilities,
+    options,
+    rounding_limit,
+    run_file,
+    runtime_checks,
+)
 from engine.export.sizes import check_sizes, measure_sizes
 from engine.family import parse_slug
 from engine.importers.agreement import random_images
@@ -50,7 +60,8 @@ def _formula(weights: np.ndarray, axes: tuple[int, ...] | None, bits: int, perce
     )
     for part in slices:
         exact = np.percentile(np.abs(weights[part].astype(np.float64)), percentile) / top
-        codes = np.clip(np.rint(weights[part].astype(np.float64) / exact), -top, top) + 0.0  # an integer has no negative zero
+        # an integer has no negative zero
+        codes = np.clip(np.rint(weights[part].astype(np.float64) / exact), -top, top) + 0.0
         result[part] = codes.astype(np.float32) * np.float32(exact)
     return result
 
@@ -95,13 +106,18 @@ def test_every_way_to_run_it_gives_the_judged_probabilities(make: type, slug: st
     teacher, recipe = make(), parse_slug(slug)
     content = pack_model(teacher, recipe).content
     images = random_images(5, teacher.preprocessing, 1)
-    checks = list(runtime_checks(content, Comparison(images, judged_probabilities(teacher, recipe, images), teacher.output)))
+    checks = list(
+        runtime_checks(
+            content, Comparison(images, judged_probabilities(teacher, recipe, images), teacher.output)
+        )
+    )
     assert len(checks) == 9
     assert all(check.passed for check in [*checks, check_weights(content, teacher, recipe)]), checks
 
 
 @pytest.mark.parametrize(
-    ("bits", "max_opset", "name"), [(2, 25, "INT2"), (2, 24, "INT4"), (3, 25, "INT4"), (4, 21, "INT4"), (5, 25, "INT8"), (8, 21, "INT8")]
+    ("bits", "max_opset", "name"),
+    [(2, 25, "INT2"), (2, 24, "INT4"), (3, 25, "INT4"), (4, 21, "INT4"), (5, 25, "INT8"), (8, 21, "INT8")],
 )
 def test_containers_and_opset(bits: int, max_opset: int, name: str) -> None:
     recipe = parse_slug(f"b{bits}-channel-q100")
@@ -149,7 +165,11 @@ def test_file_describes_itself() -> None:
     facts = {item.key.removeprefix("anchorpoint."): item.value for item in model.metadata_props}
     assert json.loads(facts["class_names"]) == list(teacher.class_names)
     assert type(teacher.preprocessing).from_json(facts["preprocessing"]) == teacher.preprocessing
-    assert (facts["recipe"], facts["teacher"], model.producer_name) == (recipe.slug, teacher.fingerprint, "anchorpoint")
+    assert (facts["recipe"], facts["teacher"], model.producer_name) == (
+        recipe.slug,
+        teacher.fingerprint,
+        "anchorpoint",
+    )
     assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
     assert {node.domain for node in model.graph.node} == {""}
 
@@ -172,17 +192,23 @@ def test_refusals_say_what_to_do() -> None:
     model = onnx.ModelProto.FromString(teacher.graph)
     model.opset_import[0].version = 22
     with pytest.raises(UserError, match="Raise --max-opset"):
-        pack_model(replace(teacher, graph=model.SerializeToString()), parse_slug("b4-tensor-q99"), max_opset=21)
+        pack_model(
+            replace(teacher, graph=model.SerializeToString()), parse_slug("b4-tensor-q99"), max_opset=21
+        )
 
 
 def test_certificate_catches_activation_quantization() -> None:
-    """Without the Reshape, onnxruntime runs DequantizeLinear -> MatMul with quantized activations; the checks must notice."""
+    """Without the Reshape, onnxruntime runs DequantizeLinear -> MatMul with quantized activations; the checks
+    must notice.
+    """
     rng = np.random.default_rng(0)
     codes = rng.integers(-7, 8, (256, 32)).astype(np.int8)
     scales = rng.uniform(0.01, 0.05, (8, 32)).astype(np.float32)
     packed = (codes.reshape(-1, 2)[:, 0] & 15) | (codes.reshape(-1, 2)[:, 1] << 4)
     initializers = [
-        helper.make_tensor("codes", TensorProto.INT4, codes.shape, packed.astype(np.uint8).tobytes(), raw=True),
+        helper.make_tensor(
+            "codes", TensorProto.INT4, codes.shape, packed.astype(np.uint8).tobytes(), raw=True
+        ),
         numpy_helper.from_array(scales, "scales"),
     ]
     nodes = [
@@ -201,7 +227,10 @@ def test_certificate_catches_activation_quantization() -> None:
     logits = images.astype(np.float64) @ (codes * np.repeat(scales, 32, axis=0)).astype(np.float64)
     judged = np.exp(logits - logits.max(axis=1, keepdims=True))
     judged /= judged.sum(axis=1, keepdims=True)
-    checks = {check.name: check for check in runtime_checks(model.SerializeToString(), Comparison(images, judged, "logits"))}
+    checks = {
+        check.name: check
+        for check in runtime_checks(model.SerializeToString(), Comparison(images, judged, "logits"))
+    }
     assert checks["onnxruntime, optimization disabled"].passed
     assert not checks["onnxruntime, default options"].passed
 
@@ -212,9 +241,13 @@ def test_limit_widens_only_as_far_as_the_float_graph_itself_moves() -> None:
     assert rounding_limit(teacher.graph, images, teacher.output) == 1e-5
     model = onnx.ModelProto.FromString(teacher.graph)
     head = next(tensor for tensor in model.graph.initializer if tensor.name == "head")
-    head.CopyFrom(numpy_helper.from_array(teacher.weights["head"] * np.float32(1e4), "head"))  # logits whose last digits decide
+    # logits whose last digits decide
+    head.CopyFrom(numpy_helper.from_array(teacher.weights["head"] * np.float32(1e4), "head"))
     limit = rounding_limit(model.SerializeToString(), images, teacher.output)
-    runs = [run_file(model.SerializeToString(), images, teacher.output, options(level)) for level in ("disabled", "all")]
+    runs = [
+        run_file(model.SerializeToString(), images, teacher.output, options(level))
+        for level in ("disabled", "all")
+    ]
     assert 1e-5 <= limit <= 1e-3
     assert limit >= min(1e-3, 8 * np.abs(runs[0] - runs[1]).max())
 
@@ -223,8 +256,18 @@ def test_divergence_below_zero_by_rounding_is_shown_as_zero() -> None:
     teacher = tiny_teacher()
     images = random_images(4, teacher.preprocessing, 0)
     probs = run_file(teacher.graph, images, teacher.output, options())
-    for factor, passed in ((1 - 1e-9, True), (1 - 1e-3, False)):  # expected rows that sum to less than 1 make KL negative
-        checks = {check.name: check for check in runtime_checks(teacher.graph, Comparison(images, probs * factor, teacher.output))}
+    for factor, passed in (
+        (1 - 1e-9, True),
+        (1 - 1e-3, False),
+    ):  # expected rows that sum to less than 1 make KL negative
+        checks = {
+            check.name: check
+            for check in runtime_checks(teacher.graph, Comparison(images, probs * factor, teacher.output))
+        }
         found = checks["KL divergence"]
         assert found.value is not None
-        assert (found.passed, found.value == 0.0, "is 0 on average" in found.sentence) == (passed, passed, passed)
+        assert (found.passed, found.value == 0.0, "is 0 on average" in found.sentence) == (
+            passed,
+            passed,
+            passed,
+        )

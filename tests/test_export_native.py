@@ -1,4 +1,6 @@
-"""Native copies: packed codes at every width, drop-in state dicts and Keras files against the frameworks themselves."""
+"""Native copies: packed codes at every width, drop-in state dicts and Keras files against the frameworks
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_manifest_can_be_read_without_our_code(tmp_path: Path) -> None:
     stream = int.from_bytes(codes.tobytes(), "little")
     n, bits = int(np.prod(entry["shape"])), entry["bits"]
     values = [(stream >> (bits * i)) & (2**bits - 1) for i in range(n)]
-    signed = np.array([value - 2**bits if value >= 2 ** (bits - 1) else value for value in values], np.float32).reshape(entry["shape"])
+    signed = np.array(
+        [value - 2**bits if value >= 2 ** (bits - 1) else value for value in values], np.float32
+    ).reshape(entry["shape"])
     assert entry["axes"] == [0]
     expected = signed * scales[:, None, None, None]
     np.testing.assert_array_equal(expected, candidate_weights(teacher, recipe)["point"])
@@ -59,10 +63,15 @@ def test_damaged_packed_files_are_refused(tmp_path: Path) -> None:
     good = (tmp_path / "packed.safetensors").read_bytes()
     (tmp_path / "cut.safetensors").write_bytes(good[:-9])
     save_file({"a": np.zeros(3, np.float32)}, tmp_path / "plain.safetensors")
-    manifest = {"format": "anchorpoint packed 1", "kernels": {"w": {"shape": [9, 9], "bits": 4, "axes": [0], "op": "Conv", "groups": 1}}}
+    manifest = {
+        "format": "anchorpoint packed 1",
+        "kernels": {"w": {"shape": [9, 9], "bits": 4, "axes": [0], "op": "Conv", "groups": 1}},
+    }
     short = {"w.codes": np.zeros(3, np.uint8), "w.scales": np.ones(9, np.float32)}
     save_file(short, tmp_path / "short.safetensors", metadata={"manifest": json.dumps(manifest)})
-    save_file(short, tmp_path / "other.safetensors", metadata={"manifest": json.dumps({**manifest, "format": "x"})})
+    save_file(
+        short, tmp_path / "other.safetensors", metadata={"manifest": json.dumps({**manifest, "format": "x"})}
+    )
     for name in ("cut", "plain", "short", "other", "absent"):
         with pytest.raises(UserError):
             load_packed(tmp_path / f"{name}.safetensors")
@@ -93,14 +102,18 @@ def test_torch_copy_is_a_drop_in(tmp_path: Path) -> None:
     teacher = load_teacher(tmp_path / "source.safetensors", arch="resnet10t", classes=4)
     recipe = parse_slug("b3-channel-q99.5-ends")
     source = tmp_path / "source.safetensors"
-    certificate = write(teacher, recipe, tmp_path / "out", formats=("onnx", "safetensors"), source_path=source, profiles=False)
+    certificate = write(
+        teacher, recipe, tmp_path / "out", formats=("onnx", "safetensors"), source_path=source, profiles=False
+    )
     assert any("complete state dict" in note for note in certificate.notes)
     fresh = timm().create_model("resnet10t", num_classes=4).eval()
     fresh.load_state_dict(load_torch(tmp_path / "out" / "model.safetensors"), strict=True)
     images = random_images(3, teacher.preprocessing, 0)
     with torch.no_grad():
         outputs = fresh(torch.from_numpy(images)).numpy()
-    assert np.abs(probabilities(outputs, "logits") - judged_probabilities(teacher, recipe, images)).max() < 1e-5
+    assert (
+        np.abs(probabilities(outputs, "logits") - judged_probabilities(teacher, recipe, images)).max() < 1e-5
+    )
     # the kernels alone, over the original weights, give the same model
     native_copies(tmp_path, teacher, recipe, ("safetensors",), None)
     model.load_state_dict(load_torch(tmp_path / "model.safetensors"), strict=False)
@@ -119,7 +132,14 @@ def test_keras_copy_is_a_drop_in(tmp_path: Path) -> None:
     source = tmp_path / "source.keras"
     keras_hand().save(source)
     teacher, recipe = load_teacher(source), parse_slug("b3-channel-q99.5")
-    certificate = write(teacher, recipe, tmp_path / "out", formats=("onnx", "keras", "packed"), source_path=source, profiles=False)
+    certificate = write(
+        teacher,
+        recipe,
+        tmp_path / "out",
+        formats=("onnx", "keras", "packed"),
+        source_path=source,
+        profiles=False,
+    )
     assert certificate.passed
     copy = keras.saving.load_model(tmp_path / "out" / "model.keras", safe_mode=True)
     images = random_images(3, teacher.preprocessing, 0)

@@ -1,4 +1,6 @@
-"""Where an export is written: over an earlier one, never over a user's own files, and refused before the work begins."""
+"""Where an export is written: over an earlier one, never over a user's own files, and refused before the work
+begins.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,14 @@ def _refused_unworked(folder: str | Path, words: str, **options: object) -> None
     """The refusal comes before the first step of the work."""
     steps: list[int] = []
     with pytest.raises(UserError, match=words):
-        write(tiny_teacher(), RECIPE, folder, profiles=False, on_progress=lambda done, total: steps.append(done), **options)
+        write(
+            tiny_teacher(),
+            RECIPE,
+            folder,
+            profiles=False,
+            on_progress=lambda done, total: steps.append(done),
+            **options,
+        )
     assert not steps
 
 
@@ -60,14 +69,18 @@ def test_trying_a_folder_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["README.md", "predict.py", "model.onnx", "certificate.html", "certificate.json"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "predict.py", "model.onnx", "certificate.html", "certificate.json"]
+)
 def test_a_users_own_file_is_named_and_kept(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text('{"my": "own"}')
     _refused_unworked(tmp_path, f"holds {name}, .* Give another folder")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: '{"my": "own"}'}
 
 
-def test_folders_and_links_in_the_way_are_refused_even_beside_an_earlier_export(folder: Path, tmp_path: Path) -> None:
+def test_folders_and_links_in_the_way_are_refused_even_beside_an_earlier_export(
+    folder: Path, tmp_path: Path
+) -> None:
     (folder / "README.md").unlink()
     (folder / "README.md").mkdir()
     (folder / "predict.py").unlink()

@@ -1,4 +1,6 @@
-"""The family: the standard order written out as the protocol's index formula, costs counted by hand, slugs and budgets."""
+"""The family: the standard order written out as the protocol's index formula, costs counted by hand, slugs
+and budgets.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_standard_family_is_in_index_order(granularity: str) -> None:
     family = standard_family(granularity)
     assert len(family) == len(set(family)) == 72
     for i, recipe in enumerate(family):
-        assert recipe == Recipe(BITS[i // 12], PERCENTILES[(i // 4) % 3], ("tensor", granularity)[(i // 2) % 2], bool(i % 2))
+        assert recipe == Recipe(
+            BITS[i // 12], PERCENTILES[(i // 4) % 3], ("tensor", granularity)[(i // 2) % 2], bool(i % 2)
+        )
     assert family[0].slug == "b2-tensor-q99"
     assert family[71].slug == f"b8-{granularity}-q100-ends"
 
@@ -53,7 +57,9 @@ def test_custom_grids() -> None:
 
 
 @pytest.mark.parametrize(
-    "recipe", [*standard_family(), *standard_family("lastaxis"), Recipe(7, 73.25, "tensor", True)], ids=lambda r: r.slug
+    "recipe",
+    [*standard_family(), *standard_family("lastaxis"), Recipe(7, 73.25, "tensor", True)],
+    ids=lambda r: r.slug,
 )
 def test_slugs_round_trip(recipe: Recipe) -> None:
     assert parse_slug(recipe.slug) == recipe
@@ -61,7 +67,16 @@ def test_slugs_round_trip(recipe: Recipe) -> None:
 
 def test_slugs_are_read_with_or_without_decimals() -> None:
     assert parse_slug("b4-channel-q100.0") == parse_slug(" b4-channel-q100 ")
-    for text in ("", "b4", "b4-channel", "b4-row-q99", "b4-channel-q99.5-end", "B4-channel-q99", "b9-channel-q99", "b4-channel-q101"):
+    for text in (
+        "",
+        "b4",
+        "b4-channel",
+        "b4-row-q99",
+        "b4-channel-q99.5-end",
+        "B4-channel-q99",
+        "b9-channel-q99",
+        "b4-channel-q101",
+    ):
         with pytest.raises(UserError):
             parse_slug(text)
 
@@ -70,14 +85,22 @@ def test_candidates_by_index_or_name() -> None:
     family = standard_family()
     assert parse_candidate("0", family) == family[0]
     assert parse_candidate("71", family) == parse_candidate("b8-channel-q100-ends", family) == family[71]
-    for text, words in (("72", "0 to 71"), ("-1", "0 to 71"), ("b7-channel-q100", "not in this family"), ("best", "not a candidate name")):
+    for text, words in (
+        ("72", "0 to 71"),
+        ("-1", "0 to 71"),
+        ("b7-channel-q100", "not in this family"),
+        ("best", "not a candidate name"),
+    ):
         with pytest.raises(UserError, match=words):
             parse_candidate(text, family)
 
 
 def test_endpoints_stay_float() -> None:
     teacher = tiny_teacher()
-    assert [k.name for k in quantized_kernels(teacher, Recipe(4, 100, "channel", True))] == ["depthwise", "point"]
+    assert [k.name for k in quantized_kernels(teacher, Recipe(4, 100, "channel", True))] == [
+        "depthwise",
+        "point",
+    ]
     assert len(quantized_kernels(teacher, Recipe(4, 100, "channel", False))) == 4
 
 
@@ -111,7 +134,10 @@ def test_candidate_weights_are_the_dequantized_codes_and_leave_the_teacher_alone
 def test_more_bits_come_closer_to_the_teacher() -> None:
     teacher = tiny_teacher()
     errors = [
-        sum(float(((w - teacher.weights[n]) ** 2).sum()) for n, w in candidate_weights(teacher, Recipe(b, 100, "channel", False)).items())
+        sum(
+            float(((w - teacher.weights[n]) ** 2).sum())
+            for n, w in candidate_weights(teacher, Recipe(b, 100, "channel", False)).items()
+        )
         for b in BITS
     ]
     assert errors == sorted(errors, reverse=True)
@@ -122,7 +148,9 @@ def test_cost_counted_by_hand() -> None:
     # kernels 216 + 72 + 128 + 64 weights; BatchNorm 4 * 8 and the head's bias 4 stay float
     assert teacher.float_bytes == 4 * (216 + 72 + 128 + 64 + 32 + 4)
     assert weight_bytes(teacher, Recipe(4, 99, "tensor", False)) == 480 / 2 + 4 * 4 + 4 * 36
-    assert weight_bytes(teacher, Recipe(3, 99, "channel", False)) == 480 * 3 / 8 + 4 * (8 + 8 + 16 + 4) + 4 * 36
+    assert (
+        weight_bytes(teacher, Recipe(3, 99, "channel", False)) == 480 * 3 / 8 + 4 * (8 + 8 + 16 + 4) + 4 * 36
+    )
     assert weight_bytes(teacher, Recipe(8, 99, "tensor", True)) == 200 + 4 * 2 + 4 * (36 + 216 + 64)
     assert cost(teacher, Recipe(4, 99, "tensor", False)) == pytest.approx(400 / 2064)
     all_costs = costs(teacher, standard_family())
@@ -164,13 +192,24 @@ def test_a_size_needs_the_teacher() -> None:
 
 
 def test_stored_costs_are_those_of_the_next_container() -> None:
-    names = ("b2-tensor-q100", "b3-tensor-q100", "b4-tensor-q100", "b5-tensor-q100", "b6-tensor-q99", "b8-tensor-q100", "mine")
+    names = (
+        "b2-tensor-q100",
+        "b3-tensor-q100",
+        "b4-tensor-q100",
+        "b5-tensor-q100",
+        "b6-tensor-q99",
+        "b8-tensor-q100",
+        "mine",
+    )
     stored = stored_costs(names, np.array([0.07, 0.1, 0.13, 0.16, 0.19, 0.25, 0.3]))
-    np.testing.assert_array_equal(stored, [0.07, 0.13, 0.13, 0.25, np.nan, 0.25, np.nan])  # b8-tensor-q99 is not there
+    # b8-tensor-q99 is not there
+    np.testing.assert_array_equal(stored, [0.07, 0.13, 0.13, 0.25, np.nan, 0.25, np.nan])
 
 
 def test_stored_costs_are_what_the_file_takes() -> None:
-    """The packed tensors of a real file against the cost of the sibling that the file's integers belong to."""
+    """The packed tensors of a real file against the cost of the sibling that the file's integers belong
+    to.
+    """
     teacher = tiny_teacher()
     family = standard_family()
     stored = stored_costs([recipe.slug for recipe in family], costs(teacher, family))

@@ -1,4 +1,6 @@
-"""Advice about labels: unlabeled rows only, planted wrong labels found, and the calibrated parts called as they are."""
+"""Advice about labels: unlabeled rows only, planted wrong labels found, and the calibrated parts called as
+they are.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,20 @@ def test_suggests_rows_that_are_not_labeled_yet(family: Predictions) -> None:
 
 def test_finds_planted_wrong_labels(family: Predictions) -> None:
     pool, clean = statistics_of(family), draw_sample(family.labels, 60, n_classes=10)
-    sure = [i for i, row in enumerate(clean.rows) if family.teacher[row].max() > 0.99 and family.teacher[row].argmax() == clean.labels[i]]
+    sure = [
+        i
+        for i, row in enumerate(clean.rows)
+        if family.teacher[row].max() > 0.99 and family.teacher[row].argmax() == clean.labels[i]
+    ]
     planted = clean.labels.copy()
     planted[sure[:3]] = (planted[sure[:3]] + 1) % 10
     found = labels_to_check(family, pool, LabeledSample(clean.rows, planted))
     assert set(clean.rows[sure[:3]].tolist()) <= {suspect.row for suspect in found}
-    assert all(suspect.likely == family.labels[suspect.row] for suspect in found if suspect.row in clean.rows[sure[:3]])
+    assert all(
+        suspect.likely == family.labels[suspect.row]
+        for suspect in found
+        if suspect.row in clean.rows[sure[:3]]
+    )
 
 
 def test_says_how_many_more_or_none(family: Predictions) -> None:

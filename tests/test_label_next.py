@@ -18,10 +18,14 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_json_names_rows_contenders_and_doubt(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_names_rows_contenders_and_doubt(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_text("row,label\n" + "".join(f"{row},{row % 10}\n" for row in range(12)))
-    assert main(["label-next", str(file), "--labels", str(labels), "-k", "7", "--budget", "0.3", "--json"]) == 0
+    assert (
+        main(["label-next", str(file), "--labels", str(labels), "-k", "7", "--budget", "0.3", "--json"]) == 0
+    )
     result = json.loads(capsys.readouterr().out)
     assert len(set(result["rows"])) == 7
     assert not set(result["rows"]) & set(range(12))

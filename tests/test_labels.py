@@ -6,7 +6,9 @@ import pytest
 from engine.labels import LabelSpace, parse_labels, read_labels, sample_from_array
 from engine.types import UserError
 
-SPACE = LabelSpace(10, 3, class_names=("cat", "dog", "2 owls"), files=tuple(f"set/{i}.png" for i in range(10)))
+SPACE = LabelSpace(
+    10, 3, class_names=("cat", "dog", "2 owls"), files=tuple(f"set/{i}.png" for i in range(10))
+)
 
 
 def parse(text, space=SPACE):

@@ -43,11 +43,15 @@ def test_candidate_columns_are_what_they_say(family: Predictions, sample: Labele
     probs = family.candidates[7].astype(np.float64)
     at = table.iloc[7]
     assert at["name"] == family.names[7]
-    losses = [-np.log(max(probs[row, label], 1e-8)) for row, label in zip(sample.rows, sample.labels, strict=True)]
+    losses = [
+        -np.log(max(probs[row, label], 1e-8)) for row, label in zip(sample.rows, sample.labels, strict=True)
+    ]
     assert at["loss"] == pytest.approx(np.mean(losses))
     hits = [np.argmax(probs[row]) == label for row, label in zip(sample.rows, sample.labels, strict=True)]
     assert at["accuracy"] == pytest.approx(np.mean(hits))
-    assert at["agreement"] == pytest.approx(np.mean(np.argmax(probs, axis=1) == np.argmax(family.teacher, axis=1)))
+    assert at["agreement"] == pytest.approx(
+        np.mean(np.argmax(probs, axis=1) == np.argmax(family.teacher, axis=1))
+    )
     assert at["confidence"] == pytest.approx(np.mean(probs.max(axis=1)))
     picked = {name for names in table["picked_by"] for name in names.split(", ") if name}
     assert picked == set(METHODS) - {"cot"}
@@ -115,7 +119,12 @@ def test_contenders_are_the_better_half_and_the_choice(family: Predictions, samp
 
 def test_family_table_reads_slugs() -> None:
     table = family_table(("b4-channel-q99.5-ends", "mine"), np.array([0.1, 0.2]), np.array([True, False]))
-    assert table.iloc[0][["bits", "granularity", "percentile", "float_ends"]].tolist() == [4, "channel", 99.5, True]
+    assert table.iloc[0][["bits", "granularity", "percentile", "float_ends"]].tolist() == [
+        4,
+        "channel",
+        99.5,
+        True,
+    ]
     assert table.iloc[1][["bits", "granularity"]].isna().all()
 
 

@@ -1,4 +1,6 @@
-"""predict against an oracle that shares no code with it, and the same bytes however the work is split, stopped or resumed."""
+"""predict against an oracle that shares no code with it, and the same bytes however the work is split,
+stopped or resumed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def array(tmp_path: Path) -> Path:
 
 
 def oracle(teacher: Teacher, recipe: Recipe | None, pixels: np.ndarray) -> np.ndarray:
-    """The candidate's kernels written into the file, an unoptimised session, the normalisation and softmax spelled out."""
+    """The candidate's kernels written into the file, an unoptimised session, the normalisation and softmax
+    spelled out.
+    """
     model = onnx.ModelProto.FromString(teacher.graph)
     changed = {} if recipe is None else candidate_weights(teacher, recipe)
     for tensor in model.graph.initializer:
@@ -50,7 +54,11 @@ def oracle(teacher: Teacher, recipe: Recipe | None, pixels: np.ndarray) -> np.nd
 
 
 def same(a: Predictions, b: Predictions) -> bool:
-    return a.names == b.names and a.teacher.tobytes() == b.teacher.tobytes() and a.candidates.tobytes() == b.candidates.tobytes()
+    return (
+        a.names == b.names
+        and a.teacher.tobytes() == b.teacher.tobytes()
+        and a.candidates.tobytes() == b.candidates.tobytes()
+    )
 
 
 @pytest.mark.parametrize("output", ["logits", "probabilities"])
@@ -71,7 +79,9 @@ def test_every_candidate_is_judged_with_its_own_weights(array: Path, tmp_path: P
     assert len({probs.tobytes() for probs in result.candidates}) == 72
 
 
-def test_workers_and_repetition_do_not_change_a_byte(array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_and_repetition_do_not_change_a_byte(
+    array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images, teacher = open_images(array), tiny_teacher()
     alone = predict(teacher, RECIPES, images, store=tmp_path / "a", workers=1)
     monkeypatch.setattr(runner, "_SMALL", 0.0)  # force processes
@@ -114,7 +124,8 @@ def test_a_stopped_run_keeps_the_best_evidence_and_resumes(array: Path, tmp_path
 def test_out_of_time_before_any_candidate_is_an_error(array: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="images were being read"):
         predict(tiny_teacher(), RECIPES, open_images(array), store=tmp_path / "s", time_budget=0.0)
-    predict(tiny_teacher(seed=1), RECIPES[:1], open_images(array), store=tmp_path / "s")  # the images are read now
+    # the images are read now
+    predict(tiny_teacher(seed=1), RECIPES[:1], open_images(array), store=tmp_path / "s")
     with pytest.raises(UserError, match="before the teacher and one candidate"):
         predict(tiny_teacher(), RECIPES, open_images(array), store=tmp_path / "s", time_budget=0.0)
 
@@ -130,7 +141,10 @@ def test_a_changed_input_never_reuses_a_stale_result(array: Path, tmp_path: Path
         "images": (teacher, tmp_path / "y.npy"),
         "weights": (tiny_teacher(seed=1), array),
         "output": (tiny_teacher(output="probabilities"), array),
-        "mean": (replace(teacher, preprocessing=replace(teacher.preprocessing, mean=(0.5, 0.4, 0.31))), array),
+        "mean": (
+            replace(teacher, preprocessing=replace(teacher.preprocessing, mean=(0.5, 0.4, 0.31))),
+            array,
+        ),
     }
     for name, (other, path) in variants.items():
         shared = predict(other, recipes, open_images(path), store=store)
@@ -147,7 +161,13 @@ def test_damaged_store_files_are_found_and_made_again(array: Path, tmp_path: Pat
     folder = next((tmp_path / "predictions").iterdir())
     for path, damage in zip(
         sorted(folder.glob("*.npy")),
-        (lambda b: b[:-5], lambda b: b[:100] + b"\xff" + b[101:], lambda b: b"", lambda b: b + b"x", lambda b: b"PK" + b),
+        (
+            lambda b: b[:-5],
+            lambda b: b[:100] + b"\xff" + b[101:],
+            lambda b: b"",
+            lambda b: b + b"x",
+            lambda b: b"PK" + b,
+        ),
         strict=False,
     ):
         path.write_bytes(damage(path.read_bytes()))
@@ -192,10 +212,14 @@ def test_corrupt_images_are_named_or_skipped(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"2 of 8 images cannot be read: .*broken\.png.*--skip-corrupt"):
         predict(teacher, RECIPES[:1], images, store=tmp_path / "s")
     for _ in range(2):  # computed, then found in the store
-        result = predict(teacher, RECIPES[:1], images, store=tmp_path / "s", skip_corrupt=True, labels=np.arange(8) % 4)
+        result = predict(
+            teacher, RECIPES[:1], images, store=tmp_path / "s", skip_corrupt=True, labels=np.arange(8) % 4
+        )
         assert result.n_images == 6
         assert result.files is not None
-        assert [int(label) for label in result.labels] == [images.names.index(name) % 4 for name in result.files]
+        assert [int(label) for label in result.labels] == [
+            images.names.index(name) % 4 for name in result.files
+        ]
 
 
 def test_a_test_part_is_judged_beside_the_pool(array: Path, tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""`python -m engine predict` end to end on a tiny ONNX teacher: files in, predictions out, one clear line for every wrong input."""
+"""`python -m engine predict` end to end on a tiny ONNX teacher: files in, predictions out, one clear line for
+every wrong input.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,15 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(desk: Path, capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> Any:
-    base = ["predict", "--teacher", str(desk / "tiny.onnx"), "--images", str(desk / "images"), "--out", str(desk / "out.npz")]
+    base = [
+        "predict",
+        "--teacher",
+        str(desk / "tiny.onnx"),
+        "--images",
+        str(desk / "images"),
+        "--out",
+        str(desk / "out.npz"),
+    ]
     assert main([*base, "--store", str(desk / "store"), "--json", *options]) == code
     captured = capsys.readouterr()
     return json.loads(captured.out) if code == 0 else captured.err.strip().splitlines()[-1]
@@ -58,17 +68,32 @@ def test_the_standard_family_is_written(desk: Path, capsys: pytest.CaptureFixtur
 
 
 def test_labels_from_folders_and_a_held_out_test_part(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--labels-from-folders", "--class-names", str(desk / "names.txt"), "--test-rows", "8", "--bits", "4,8")
+    options = (
+        "--labels-from-folders",
+        "--class-names",
+        str(desk / "names.txt"),
+        "--test-rows",
+        "8",
+        "--bits",
+        "4,8",
+    )
     record = run(desk, capsys, *options)
     predictions = load_predictions(desk / "out.npz")
     assert (record["n_images"], record["n_test"], record["n_labels"]) == (16, 8, 16)
     assert predictions.calibration == 8
     assert predictions.files is not None
     assert predictions.class_names == NAMES
-    assert [NAMES[label] for label in predictions.labels] == [name.split("/")[-2] for name in predictions.files]
+    assert [NAMES[label] for label in predictions.labels] == [
+        name.split("/")[-2] for name in predictions.files
+    ]
     assert predictions.labels_test is not None
-    assert (np.bincount(predictions.labels, minlength=4) + np.bincount(predictions.labels_test, minlength=4)).tolist() == [6] * 4
-    assert record["n_test"] == run(desk, capsys, *options[:3], "--test-fraction", "0.3333", "--bits", "4")["n_test"]
+    assert (
+        np.bincount(predictions.labels, minlength=4) + np.bincount(predictions.labels_test, minlength=4)
+    ).tolist() == [6] * 4
+    assert (
+        record["n_test"]
+        == run(desk, capsys, *options[:3], "--test-fraction", "0.3333", "--bits", "4")["n_test"]
+    )
 
 
 def test_labels_from_a_csv_reach_the_right_rows(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +102,10 @@ def test_labels_from_a_csv_reach_the_right_rows(desk: Path, capsys: pytest.Captu
     run(desk, capsys, *options, "--labels", str(desk / "labels.csv"))
     predictions = load_predictions(desk / "out.npz")
     assert predictions.files is not None
-    labeled = {predictions.files[row]: int(predictions.labels[row]) for row in np.flatnonzero(predictions.labels >= 0)}
+    labeled = {
+        predictions.files[row]: int(predictions.labels[row])
+        for row in np.flatnonzero(predictions.labels >= 0)
+    }
     assert labeled == {"ant/00.png": 0, "cat/02.png": 2}
     (desk / "rows.csv").write_text("row,label\n5,3\n")
     run(desk, capsys, *options, "--labels", str(desk / "rows.csv"))
@@ -94,16 +122,23 @@ def test_a_separate_test_set(desk: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_grids_lists_and_budgets(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    grid = run(desk, capsys, "--bits", "7", "--percentiles", "95,100", "--granularity", "channel", "--ends", "float")
+    grid = run(
+        desk, capsys, "--bits", "7", "--percentiles", "95,100", "--granularity", "channel", "--ends", "float"
+    )
     assert grid["candidates"] == ["b7-channel-q95-ends", "b7-channel-q100-ends"]
-    assert run(desk, capsys, "--candidates", "0,b8-channel-q100")["candidates"] == ["b2-tensor-q99", "b8-channel-q100"]
+    assert run(desk, capsys, "--candidates", "0,b8-channel-q100")["candidates"] == [
+        "b2-tensor-q99",
+        "b8-channel-q100",
+    ]
     cheap = run(desk, capsys, "--budget", "25%")
     assert 0 < len(cheap["candidates"]) < 72
     assert max(cheap["cost"]) <= 0.25
     assert cheap["missing"] == []
 
 
-def test_corrupt_images_are_named_then_skipped(desk: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_corrupt_images_are_named_then_skipped(
+    desk: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     folder = tmp_path / "images"
     folder.mkdir()
     for i in range(3):
@@ -118,7 +153,22 @@ def test_corrupt_images_are_named_then_skipped(desk: Path, capsys: pytest.Captur
 
 
 def test_preprocessing_can_be_stated(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record = run(desk, capsys, "--bits", "8", "--mean", "0,0,0", "--std", "1,1,1", "--scale", "1", "--order", "BGR", "--resize", "20")
+    record = run(
+        desk,
+        capsys,
+        "--bits",
+        "8",
+        "--mean",
+        "0,0,0",
+        "--std",
+        "1,1,1",
+        "--scale",
+        "1",
+        "--order",
+        "BGR",
+        "--resize",
+        "20",
+    )
     stated = json.loads(record["preprocessing"])
     assert (stated["mean"], stated["scale"], stated["order"], stated["resize"]) == ([0, 0, 0], 1, "BGR", 20)
     assert "the model takes" in run(desk, capsys, "--size", "20x24", "--bits", "8", code=2)
@@ -162,12 +212,22 @@ def test_preprocessing_can_be_stated(desk: Path, capsys: pytest.CaptureFixture[s
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_wrong_input_ends_in_one_clear_line(desk: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: str) -> None:
+def test_wrong_input_ends_in_one_clear_line(
+    desk: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: str
+) -> None:
     assert words in run(desk, capsys, *options, code=2)
 
 
 def test_the_summary_is_readable(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base = ["predict", "--teacher", str(desk / "tiny.onnx"), "--images", str(desk / "images"), "--out", str(desk / "out.npz")]
+    base = [
+        "predict",
+        "--teacher",
+        str(desk / "tiny.onnx"),
+        "--images",
+        str(desk / "images"),
+        "--out",
+        str(desk / "out.npz"),
+    ]
     assert main([*base, "--store", str(desk / "store"), "--bits", "8"]) == 0
     text = capsys.readouterr().out
     assert "tiny and 12 of 12 candidates on 24 images, 0 labeled" in text
@@ -175,7 +235,15 @@ def test_the_summary_is_readable(desk: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.slow
 def test_the_real_command_prints_json_on_stdout_only(desk: Path) -> None:
-    base = ["predict", "--teacher", str(desk / "tiny.onnx"), "--images", str(desk / "images"), "--out", str(desk / "cli.npz")]
+    base = [
+        "predict",
+        "--teacher",
+        str(desk / "tiny.onnx"),
+        "--images",
+        str(desk / "images"),
+        "--out",
+        str(desk / "cli.npz"),
+    ]
     command = [sys.executable, "-m", "engine", *base, "--store", str(desk / "cli"), "--bits", "8", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["n_images"] == 24

@@ -1,4 +1,6 @@
-"""What happens when things die: a killed run resumes with identical bytes, orphans end by themselves, lost workers are explained."""
+"""What happens when things die: a killed run resumes with identical bytes, orphans end by themselves, lost
+workers are explained.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ predict(tiny_teacher(), RECIPES, open_images(sys.argv[1]), store=Path(sys.argv[2
 
 
 def hashes(store: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in store.glob("predictions/*/*.npy")}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in store.glob("predictions/*/*.npy")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +62,13 @@ def array(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "workers"), [(0.05, 2), (0.4, 2), (0.83, 1)])
-def test_a_killed_run_resumes_with_identical_bytes(array: Path, tmp_path: Path, share: float, workers: int) -> None:
+def test_a_killed_run_resumes_with_identical_bytes(
+    array: Path, tmp_path: Path, share: float, workers: int
+) -> None:
     victim = subprocess.run(
-        [sys.executable, "-c", VICTIM, str(array), str(tmp_path / "s"), str(share), str(workers)], check=False, timeout=120
+        [sys.executable, "-c", VICTIM, str(array), str(tmp_path / "s"), str(share), str(workers)],
+        check=False,
+        timeout=120,
     )
     assert victim.returncode == -signal.SIGKILL
     before = hashes(tmp_path / "s")
@@ -93,10 +101,16 @@ def _processes_with(setting: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("script", "error", "words"), [("kill -9 $$", UserError, "signal 9.*--workers 1"), ("exit 3", RuntimeError, "code 3")]
+    ("script", "error", "words"),
+    [("kill -9 $$", UserError, "signal 9.*--workers 1"), ("exit 3", RuntimeError, "code 3")],
 )
 def test_a_lost_worker_is_explained(
-    array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, error: type[Exception], words: str
+    array: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    error: type[Exception],
+    words: str,
 ) -> None:
     fake = tmp_path / "python"
     fake.write_text(f"#!/bin/sh\n{script}\n")
@@ -127,11 +141,23 @@ def dividing_teacher() -> Teacher:
     onnx.checker.check_model(model)
     kernel = Kernel("w", weights.shape, (0,), "Gemm")
     content = model.SerializeToString()
-    return Teacher("dividing", "test", content, (kernel,), {"w": weights}, Preprocessing(16, 16), ("a", "b"), "logits", weights.nbytes)
+    return Teacher(
+        "dividing",
+        "test",
+        content,
+        (kernel,),
+        {"w": weights},
+        Preprocessing(16, 16),
+        ("a", "b"),
+        "logits",
+        weights.nbytes,
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_candidates_that_yield_nan_are_missing(array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+def test_candidates_that_yield_nan_are_missing(
+    array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
     monkeypatch.setattr(runner, "_SMALL", 0.0)
     np.save(tmp_path / "bright.npy", np.maximum(PIXELS[:40], 1))
     images = open_images(tmp_path / "bright.npy")
@@ -142,7 +168,9 @@ def test_candidates_that_yield_nan_are_missing(array: Path, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_teacher_that_yields_nan_is_refused(array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+def test_a_teacher_that_yields_nan_is_refused(
+    array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
     monkeypatch.setattr(runner, "_SMALL", 0.0)
     teacher = tiny_teacher()
     broken = replace(teacher, preprocessing=replace(teacher.preprocessing, scale=1e35))
@@ -151,6 +179,9 @@ def test_a_teacher_that_yields_nan_is_refused(array: Path, tmp_path: Path, monke
 
 
 def test_workers_need_no_framework() -> None:
-    code = "import sys, engine.predict.worker; print([m for m in ('torch', 'tensorflow', 'keras', 'timm', 'onnx', 'streamlit') if m in sys.modules])"
+    code = (
+        "import sys, engine.predict.worker; print([m for m in ('torch', 'tensorflow', 'keras', 'timm',"
+        " 'onnx', 'streamlit') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

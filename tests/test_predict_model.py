@@ -1,4 +1,6 @@
-"""One model: kernels swapped before optimisation reach every kind of consumer, and softmax survives extreme logits."""
+"""One model: kernels swapped before optimisation reach every kind of consumer, and softmax survives extreme
+logits.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,26 @@ def graph(nodes: list[onnx.NodeProto], weights: np.ndarray, x_shape: list[int | 
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(weights, "w")],
     )
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+    return helper.make_model(
+        made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+    ).SerializeToString()
 
 
 @pytest.mark.parametrize("shape", [(2, 1), (2, 3), (5, 31)])
 def test_a_kernel_behind_a_transpose_is_swapped(shape: tuple[int, int]) -> None:
-    nodes = [helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "t"], ["y"]),
+    ]
     stored = RNG.standard_normal(shape).astype(np.float32)
-    stripped = without_kernels(graph(nodes, stored, ["batch", shape[1]]), [Kernel("w", shape, (0,), "MatMul")])
+    stripped = without_kernels(
+        graph(nodes, stored, ["batch", shape[1]]), [Kernel("w", shape, (0,), "MatMul")]
+    )
     assert stored.tobytes() not in stripped
-    x, other = RNG.standard_normal((3, shape[1])).astype(np.float32), RNG.standard_normal(shape).astype(np.float32)
+    x, other = (
+        RNG.standard_normal((3, shape[1])).astype(np.float32),
+        RNG.standard_normal(shape).astype(np.float32),
+    )
     for weights in (stored, other):
         np.testing.assert_allclose(Session(stripped, {"w": weights}).outputs(x), x @ weights.T, atol=1e-5)
 
@@ -40,11 +52,19 @@ def test_a_grouped_transposed_convolution_is_swapped() -> None:
     shape = (4, 3, 1, 1)  # two groups of two inputs, three outputs each
     nodes = [helper.make_node("ConvTranspose", ["x", "w"], ["y"], group=2)]
     stripped = without_kernels(
-        graph(nodes, np.zeros(shape, np.float32), ["batch", 4, 2, 2]), [Kernel("w", shape, (1,), "ConvTranspose", 2)]
+        graph(nodes, np.zeros(shape, np.float32), ["batch", 4, 2, 2]),
+        [Kernel("w", shape, (1,), "ConvTranspose", 2)],
     )
-    x, weights = RNG.standard_normal((3, 4, 2, 2)).astype(np.float32), RNG.standard_normal(shape).astype(np.float32)
+    x, weights = (
+        RNG.standard_normal((3, 4, 2, 2)).astype(np.float32),
+        RNG.standard_normal(shape).astype(np.float32),
+    )
     expected = np.concatenate(
-        [np.einsum("bihw,io->bohw", x[:, 2 * g : 2 * g + 2], weights[2 * g : 2 * g + 2, :, 0, 0]) for g in (0, 1)], axis=1
+        [
+            np.einsum("bihw,io->bohw", x[:, 2 * g : 2 * g + 2], weights[2 * g : 2 * g + 2, :, 0, 0])
+            for g in (0, 1)
+        ],
+        axis=1,
     )
     np.testing.assert_allclose(Session(stripped, {"w": weights}).outputs(x), expected, atol=1e-5)
 
@@ -52,7 +72,10 @@ def test_a_grouped_transposed_convolution_is_swapped() -> None:
 def test_an_input_of_another_shape_is_the_users_to_correct() -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     weights = np.ones((3, 2), np.float32)
-    session = Session(without_kernels(graph(nodes, weights, ["batch", 3]), [Kernel("w", (3, 2), (1,), "MatMul")]), {"w": weights})
+    session = Session(
+        without_kernels(graph(nodes, weights, ["batch", 3]), [Kernel("w", (3, 2), (1,), "MatMul")]),
+        {"w": weights},
+    )
     with pytest.raises(UserError, match="takes inputs of shape"):
         session.outputs(np.ones((1, 4), np.float32))
 

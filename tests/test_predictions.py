@@ -1,4 +1,6 @@
-"""The predictions file: round trips, laziness, and one clear sentence for everything that can be wrong with it."""
+"""The predictions file: round trips, laziness, and one clear sentence for everything that can be wrong with
+it.
+"""
 
 import io
 import zipfile
@@ -36,7 +38,13 @@ def test_same_arrays_give_the_same_bytes(tmp_path):
 
 
 def test_numpys_own_files_are_read(tmp_path, arrays):
-    np.savez(tmp_path / "plain.npz", **arrays, names=[f"c{i}" for i in range(8)], calibration=7, something_else=np.ones(3))
+    np.savez(
+        tmp_path / "plain.npz",
+        **arrays,
+        names=[f"c{i}" for i in range(8)],
+        calibration=7,
+        something_else=np.ones(3),
+    )
     np.savez_compressed(tmp_path / "packed.npz", **arrays)
     plain, packed = load_predictions(tmp_path / "plain.npz"), load_predictions(tmp_path / "packed.npz")
     np.testing.assert_array_equal(plain.candidates, packed.candidates)
@@ -61,13 +69,19 @@ def _broken(arrays, name, row, value):
     [
         (lambda a: _broken(a, "candidates", (3, 5, 0), np.nan), r"non-finite value at candidate 3, row 5"),
         (lambda a: _broken(a, "teacher", (2, 1), np.inf), r"teacher has a non-finite value at row 2"),
-        (lambda a: _broken(a, "candidates", (1, 0), [2.0, -1.0, 0.0, 0.0]), r"negative value at candidate 1, row 0.*softmax"),
+        (
+            lambda a: _broken(a, "candidates", (1, 0), [2.0, -1.0, 0.0, 0.0]),
+            r"negative value at candidate 1, row 0.*softmax",
+        ),
         (lambda a: _broken(a, "teacher", 4, 0.3), r"sums to 1\.2 instead of 1 at row 4"),
         (lambda a: _broken(a, "labels", 6, 4), r"labels has 4 at row 6; allowed are 0\.\.3"),
         (lambda a: _broken(a, "labels", 6, -2), r"labels has -2 at row 6"),
         (lambda a: {**a, "labels": a["labels"].astype(float)}, r"labels must be 40 integers"),
         (lambda a: {**a, "labels": a["labels"][:5]}, r"labels must be 40 integers"),
-        (lambda a: {**a, "teacher": a["teacher"][:, :3]}, r"teacher is \(40, 3\) but candidates are \(8, 40, 4\)"),
+        (
+            lambda a: {**a, "teacher": a["teacher"][:, :3]},
+            r"teacher is \(40, 3\) but candidates are \(8, 40, 4\)",
+        ),
         (lambda a: {**a, "teacher": a["teacher"][:9]}, r"same N rows"),
         (lambda a: {**a, "candidates": a["candidates"][0]}, r"candidates \(M,N,K\)"),
         (lambda a: {**a, "candidates": (a["candidates"] * 100).astype(int)}, r"dtype int64"),
@@ -89,14 +103,20 @@ def test_refusals_say_what_and_where(arrays, change, message):
 
 
 def test_a_test_part_must_fit_and_be_labeled(arrays):
-    test = {"teacher_test": arrays["teacher"], "candidates_test": arrays["candidates"], "labels_test": arrays["labels"]}
+    test = {
+        "teacher_test": arrays["teacher"],
+        "candidates_test": arrays["candidates"],
+        "labels_test": arrays["labels"],
+    }
     with pytest.raises(UserError, match="M=8"):
         make_predictions(**arrays, **{**test, "candidates_test": arrays["candidates"][:3]})
     with pytest.raises(UserError, match="fully labeled"):
         make_predictions(**arrays, **{**test, "labels_test": np.full(40, -1)})
 
 
-@pytest.mark.parametrize("sizes", [{"n_candidates": 1}, {"n_classes": 2}, {"n_images": 3, "n_classes": 9}, {"n_images": 1}])
+@pytest.mark.parametrize(
+    "sizes", [{"n_candidates": 1}, {"n_classes": 2}, {"n_images": 3, "n_classes": 9}, {"n_images": 1}]
+)
 def test_small_families_are_fine(sizes):
     teacher, candidates, labels = random_arrays(3, **sizes)
     assert make_predictions(teacher, candidates, labels=labels).n_images == len(teacher)

@@ -1,4 +1,6 @@
-"""Resizing, cropping and normalising against Pillow step by step, and against timm's own evaluation transform."""
+"""Resizing, cropping and normalising against Pillow step by step, and against timm's own evaluation
+transform.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_resize_and_crop(size: tuple[int, int], interpolation: str) -> None:
     p = Preprocessing(12, 10, resize=14, interpolation=interpolation, layout="NHWC")
     height, width = size
     scale = 14 / min(height, width)
-    big = Image.fromarray(image).resize((int(width * scale + 1e-9), int(height * scale + 1e-9)), Image.Resampling[interpolation.upper()])
+    big = Image.fromarray(image).resize(
+        (int(width * scale + 1e-9), int(height * scale + 1e-9)), Image.Resampling[interpolation.upper()]
+    )
     left, top = round((big.width - 10) / 2), round((big.height - 12) / 2)
     np.testing.assert_array_equal(prepare(image, p), np.asarray(big)[top : top + 12, left : left + 10])
 
@@ -72,7 +76,9 @@ def test_gray_teachers_get_one_channel() -> None:
     image = picture(12, 10)
     p = Preprocessing(12, 10, channels=1, mean=(0.0,), std=(1.0,))
     np.testing.assert_array_equal(prepare(image, p)[0], np.asarray(Image.fromarray(image).convert("L")))
-    np.testing.assert_allclose(prepare(image.astype(np.float32), p)[0], np.asarray(Image.fromarray(image).convert("L")), atol=0.6)
+    np.testing.assert_allclose(
+        prepare(image.astype(np.float32), p)[0], np.asarray(Image.fromarray(image).convert("L")), atol=0.6
+    )
 
 
 def test_float_images_are_resized_as_floats() -> None:
@@ -83,7 +89,10 @@ def test_float_images_are_resized_as_floats() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("interpolation", "crop_pct", "size"), [("bilinear", 0.875, 64), ("bicubic", 0.9, 48), ("bicubic", 1.0, 64)])
+@pytest.mark.parametrize(
+    ("interpolation", "crop_pct", "size"),
+    [("bilinear", 0.875, 64), ("bicubic", 0.9, 48), ("bicubic", 1.0, 64)],
+)
 def test_timm_prepares_the_same_way(interpolation: str, crop_pct: float, size: int) -> None:
     from engine.importers.timm import timm
 
@@ -91,8 +100,12 @@ def test_timm_prepares_the_same_way(interpolation: str, crop_pct: float, size: i
     from timm.data import create_transform
 
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    transform = create_transform((3, size, size), is_training=False, interpolation=interpolation, mean=mean, std=std, crop_pct=crop_pct)
-    p = Preprocessing(size, size, resize=int(np.floor(size / crop_pct)), interpolation=interpolation, mean=mean, std=std)
+    transform = create_transform(
+        (3, size, size), is_training=False, interpolation=interpolation, mean=mean, std=std, crop_pct=crop_pct
+    )
+    p = Preprocessing(
+        size, size, resize=int(np.floor(size / crop_pct)), interpolation=interpolation, mean=mean, std=std
+    )
     for shape in ((80, 120), (301, 77), (64, 64), (50, 51)):
         image = picture(*shape)
         ours = normalise(prepare(image, p)[None], p)[0]

@@ -1,4 +1,6 @@
-"""Giving up early: the promised error holds in simulation, collapsed candidates go within a few images, good ones never."""
+"""Giving up early: the promised error holds in simulation, collapsed candidates go within a few images, good
+ones never.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,12 @@ def test_batches_do_not_matter() -> None:
 
 @pytest.mark.slow
 def test_the_promised_error_holds_where_it_is_hardest_to_keep() -> None:
-    """Candidates exactly at the line, E[x] = 0: right and wrong answers balanced so that the mean excess is zero."""
+    """Candidates exactly at the line, E[x] = 0: right and wrong answers balanced so that the mean excess is
+    zero.
+    """
     rng = np.random.default_rng(2)
-    excess = [-np.log(c) - np.log(K) for c in (0.9, (1 - 0.9) / (K - 1))]  # x when right, x when wrong, for a certain teacher
+    # x when right, x when wrong, for a certain teacher
+    excess = [-np.log(c) - np.log(K) for c in (0.9, (1 - 0.9) / (K - 1))]
     p_wrong = -excess[0] / (min(excess[1], 2.0) - excess[0])
     lost = 0
     n_runs, n_images = 1500, 600
@@ -69,7 +74,9 @@ def test_the_promised_error_holds_where_it_is_hardest_to_keep() -> None:
         teacher = sure(np.zeros(n_images, int), 1 - 1e-9)
         candidate = sure(np.where(wrong, 1, 0), 0.9)
         test = HopelessTest(1, K)
-        lost += any(test.is_hopeless(teacher[i : i + 60], candidate[i : i + 60]) for i in range(0, n_images, 60))
+        lost += any(
+            test.is_hopeless(teacher[i : i + 60], candidate[i : i + 60]) for i in range(0, n_images, 60)
+        )
     assert lost <= n_runs * ERROR + 3 * np.sqrt(n_runs * ERROR)
 
 
@@ -83,7 +90,9 @@ def test_predict_gives_up_only_when_asked(
     family = standard_family()[:12] + standard_family()[60:]
     whole = predict(teacher, family, images, store=tmp_path / "whole", workers=workers)
     with caplog.at_level(logging.WARNING):
-        raced = predict(teacher, family, images, store=tmp_path / "raced", workers=workers, give_up_hopeless=True)
+        raced = predict(
+            teacher, family, images, store=tmp_path / "raced", workers=workers, give_up_hopeless=True
+        )
     assert whole.missing == ()
     assert 0 < len(raced.missing) < len(family)
     assert all(f"{name} given up after" in caplog.text for name in raced.missing)

@@ -1,4 +1,6 @@
-"""The quantizer against hand-worked codes, numpy.percentile, a brute-force loop over channels, and bit-exact round trips."""
+"""The quantizer against hand-worked codes, numpy.percentile, a brute-force loop over channels, and bit-exact
+round trips.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.quantize import Percentiles, Quantized, channel_rows, dequantize, from_channel_rows, n_output_channels, pack, quantize, unpack
+from engine.quantize import (
+    Percentiles,
+    Quantized,
+    channel_rows,
+    dequantize,
+    from_channel_rows,
+    n_output_channels,
+    pack,
+    quantize,
+    unpack,
+)
 from engine.types import Kernel, Recipe, UserError
 
 KERNELS = {
@@ -35,7 +47,11 @@ def channels_by_hand(weights: np.ndarray, kernel: Kernel) -> list[np.ndarray]:
     """Each output channel's weights, picked index by index."""
     if kernel.op == "ConvTranspose":
         inputs, outputs = kernel.shape[0] // kernel.groups, kernel.shape[1]
-        return [weights[g * inputs : (g + 1) * inputs, o].ravel() for g in range(kernel.groups) for o in range(outputs)]
+        return [
+            weights[g * inputs : (g + 1) * inputs, o].ravel()
+            for g in range(kernel.groups)
+            for o in range(outputs)
+        ]
     picks = product(*(range(kernel.shape[axis]) for axis in kernel.axes))
     return [np.moveaxis(weights, kernel.axes, range(len(kernel.axes)))[pick].ravel() for pick in picks]
 
@@ -63,16 +79,23 @@ def test_codes_follow_the_formula_channel_by_channel(kernel: Kernel, granularity
         if granularity == "tensor":
             pieces = [(weights.ravel(), result.codes.ravel(), judged.ravel())]
         elif granularity == "channel":
-            pieces = list(zip(*(channels_by_hand(a, kernel) for a in (weights, result.codes, judged)), strict=True))
+            pieces = list(
+                zip(*(channels_by_hand(a, kernel) for a in (weights, result.codes, judged)), strict=True)
+            )
         else:
-            pieces = [tuple(a[..., i].ravel() for a in (weights, result.codes, judged)) for i in range(kernel.shape[-1])]
+            pieces = [
+                tuple(a[..., i].ravel() for a in (weights, result.codes, judged))
+                for i in range(kernel.shape[-1])
+            ]
         assert result.codes.dtype == np.int8
         assert result.scales.shape == (len(pieces),)
         top = 2 ** (bits - 1) - 1
         for (w, codes, floats), scale in zip(pieces, result.scales, strict=True):
             threshold = np.percentile(np.abs(w.astype(np.float64)), q)
             assert scale == np.float32(threshold / top)
-            np.testing.assert_array_equal(codes, np.round(np.clip(w.astype(np.float64), -threshold, threshold) / (threshold / top)))
+            np.testing.assert_array_equal(
+                codes, np.round(np.clip(w.astype(np.float64), -threshold, threshold) / (threshold / top))
+            )
             np.testing.assert_array_equal(floats, codes.astype(np.float32) * scale)
             assert np.abs(codes).max() <= top
 
@@ -85,7 +108,9 @@ def test_a_case_worked_by_hand() -> None:
     assert result.codes.tolist() == [[-3, 0, 2, 2, 3], [0, 0, 0, 0, 0]]
     assert result.scales.tolist() == [1.0, 1.0]
     # s = 1/3 is not a float32, yet 0.5 / s is exactly 1.5 and must round to 2
-    thirds = quantize(np.array([[0.5, 1.0]], np.float32), Kernel("w", (1, 2), (0,), "Gemm"), Recipe(3, 100, "tensor", False))
+    thirds = quantize(
+        np.array([[0.5, 1.0]], np.float32), Kernel("w", (1, 2), (0,), "Gemm"), Recipe(3, 100, "tensor", False)
+    )
     assert thirds.codes.tolist() == [[2, 3]]
 
 
@@ -115,7 +140,9 @@ def test_non_finite_weights_are_refused_by_name(bad: float) -> None:
 def test_percentiles_are_shared_and_equal_the_single_computation() -> None:
     kernel = KERNELS["conv"]
     weights = some_weights(kernel)
-    recipes = [Recipe(b, q, g, False) for b in (2, 4, 8) for q in (99.0, 100.0) for g in ("tensor", "channel")]
+    recipes = [
+        Recipe(b, q, g, False) for b in (2, 4, 8) for q in (99.0, 100.0) for g in ("tensor", "channel")
+    ]
     shared = Percentiles.for_recipes({"w": weights}, recipes)
     for recipe in recipes:
         once, alone = quantize(weights, kernel, recipe, shared), quantize(weights, kernel, recipe)
@@ -127,7 +154,9 @@ def test_percentiles_are_shared_and_equal_the_single_computation() -> None:
 
 def test_weights_of_another_shape_are_a_programming_error() -> None:
     with pytest.raises(ValueError, match="shape"):
-        quantize(np.ones((2, 3), np.float32), Kernel("w", (3, 2), (0,), "Gemm"), Recipe(8, 100, "tensor", False))
+        quantize(
+            np.ones((2, 3), np.float32), Kernel("w", (3, 2), (0,), "Gemm"), Recipe(8, 100, "tensor", False)
+        )
 
 
 def test_quantizing_does_not_touch_the_weights() -> None:
@@ -141,18 +170,25 @@ def test_quantizing_does_not_touch_the_weights() -> None:
 @given(st.integers(2, 8), st.data())
 @settings(max_examples=60, deadline=None)
 def test_packing_round_trips_at_the_true_width(bits: int, data: st.DataObject) -> None:
-    codes = np.array(data.draw(st.lists(st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1), max_size=70)), np.int8)
+    codes = np.array(
+        data.draw(st.lists(st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1), max_size=70)), np.int8
+    )
     packed = pack(codes, bits)
     assert packed.dtype == np.uint8
     assert packed.nbytes == -(-codes.size * bits // 8)
-    stream = sum((int(code) & (2**bits - 1)) << (i * bits) for i, code in enumerate(codes))  # low bits first, as one big integer
+    # low bits first, as one big integer
+    stream = sum((int(code) & (2**bits - 1)) << (i * bits) for i, code in enumerate(codes))
     assert packed.tobytes() == stream.to_bytes(packed.nbytes, "little")
     np.testing.assert_array_equal(unpack(packed, bits, codes.size), codes)
 
 
 @pytest.mark.parametrize("bits", [3, 5, 7])
 def test_packing_crosses_block_borders(bits: int) -> None:
-    codes = np.random.default_rng(bits).integers(-(2 ** (bits - 1)) + 1, 2 ** (bits - 1), (1 << 20) + 13).astype(np.int8)
+    codes = (
+        np.random.default_rng(bits)
+        .integers(-(2 ** (bits - 1)) + 1, 2 ** (bits - 1), (1 << 20) + 13)
+        .astype(np.int8)
+    )
     np.testing.assert_array_equal(unpack(pack(codes, bits), bits, codes.size), codes)
 
 

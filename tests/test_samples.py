@@ -1,4 +1,6 @@
-"""Every sample opens through the public path, is what the README says it is, and is stored without changing a pick."""
+"""Every sample opens through the public path, is what the README says it is, and is stored without changing a
+pick.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,16 @@ def test_catalogue_covers_every_importer_and_the_photographs() -> None:
 
 
 def test_importing_samples_loads_no_framework() -> None:
-    code = "import sys, engine.samples; print(sorted({'torch', 'keras', 'onnx', 'onnxruntime', 'sklearn', 'PIL'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys, engine.samples; print(sorted({'torch', 'keras', 'onnx', 'onnxruntime', 'sklearn', 'PIL'}"
+        " & set(sys.modules)))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 def test_target_is_scikit_learns_digits_split_without_overlap() -> None:
@@ -57,20 +67,24 @@ def test_target_is_scikit_learns_digits_split_without_overlap() -> None:
     assert target.pool_images.shape == (POOL_SIZE, 32, 32)
     assert images.dtype == np.uint8
     assert len(images) == POOL_SIZE + TEST_SIZE
-    # Averaging 4x4 blocks undoes the enlargement up to its smoothing: each image is nearest to its own original.
+    # Averaging 4x4 blocks undoes the enlargement up to its smoothing: each image is nearest to its own
+    # original.
     small = images.reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)).reshape(len(images), -1) * (16 / 255)
     source = original.data
     distances = (small**2).sum(1)[:, None] - 2 * small @ source.T + (source**2).sum(1)
     matches = distances.argmin(axis=1)
     assert len(np.unique(matches)) >= 898  # no image twice, but for near-twins that smoothing confuses
     assert np.array_equal(original.target[matches], labels)
-    assert not {image.tobytes() for image in target.pool_images} & {image.tobytes() for image in target.test_images}
+    assert not {image.tobytes() for image in target.pool_images} & {
+        image.tobytes() for image in target.test_images
+    }
 
 
 def test_target_is_shuffled_and_the_same_every_time() -> None:
     first, second = sample_target(), sample_target()
     assert np.array_equal(first.pool_images, second.pool_images)
-    assert np.bincount(first.pool_labels[:150], minlength=10).min() >= 5  # both halves of the pool see all classes
+    # both halves of the pool see all classes
+    assert np.bincount(first.pool_labels[:150], minlength=10).min() >= 5
     assert np.bincount(first.pool_labels[150:], minlength=10).min() >= 5
 
 
@@ -98,7 +112,9 @@ def test_predictions_show_a_real_choice(name: str) -> None:
     assert predictions.candidates_test is not None
     assert predictions.labels_test is not None
     labels = predictions.labels_test
-    probs = np.maximum(predictions.candidates_test[:, np.arange(len(labels)), labels].astype(np.float64), 1e-8)
+    probs = np.maximum(
+        predictions.candidates_test[:, np.arange(len(labels)), labels].astype(np.float64), 1e-8
+    )
     losses = -np.log(probs).mean(axis=1)
     assert np.ptp(losses) > 1
     assert losses.min() < 0.9 * np.log(predictions.n_classes)
@@ -148,7 +164,9 @@ def _probabilities(teacher: Teacher, images: NDArray[np.uint8]) -> NDArray[np.fl
     from engine.importers.runtime import open_session, run
     from engine.target import normalise, prepare
 
-    pixels = np.stack([prepare(np.repeat(image[..., None], 3, axis=2), teacher.preprocessing) for image in images])
+    pixels = np.stack(
+        [prepare(np.repeat(image[..., None], 3, axis=2), teacher.preprocessing) for image in images]
+    )
     outputs = run(open_session(teacher.graph), normalise(pixels, teacher.preprocessing))
     return softmax(outputs, axis=1) if teacher.output == "logits" else outputs
 
@@ -171,18 +189,29 @@ def test_bare_weights_open_with_the_name_of_their_architecture() -> None:
 
     teacher = load_teacher(
         FOLDER / "digits-efficientnet.safetensors",
-        arch="test_efficientnet", classes=10, preprocessing=DIGIT_PREPROCESSING, class_names=DIGIT_CLASSES,
-    )  # fmt: skip
+        arch="test_efficientnet",
+        classes=10,
+        preprocessing=DIGIT_PREPROCESSING,
+        class_names=DIGIT_CLASSES,
+    )
     target = sample_target()
     expected = json.loads((FOLDER / "metrics.json").read_text())["digits-efficientnet"]["target_accuracy"]
-    assert abs(np.mean(_probabilities(teacher, target.test_images).argmax(axis=1) == target.test_labels) - expected) < 0.05
+    assert (
+        abs(
+            np.mean(_probabilities(teacher, target.test_images).argmax(axis=1) == target.test_labels)
+            - expected
+        )
+        < 0.05
+    )
 
 
 @pytest.fixture(scope="module")
 def recomputed(tmp_path_factory: pytest.TempPathFactory) -> Predictions:
     from sample_models.families import predict_digits
 
-    return predict_digits(load_sample_teacher("digits-resnet"), sample_target(), tmp_path_factory.mktemp("store"))
+    return predict_digits(
+        load_sample_teacher("digits-resnet"), sample_target(), tmp_path_factory.mktemp("store")
+    )
 
 
 def test_rounding_keeps_the_predicted_class_where_it_makes_a_tie() -> None:

@@ -8,7 +8,9 @@ from engine.sampling import control_permutation, corrupt_labels, draw_sample, dr
 
 @pytest.mark.parametrize(("n", "repetition"), [(10, 0), (25, 3), (300, 24)])
 def test_seeds_are_the_protocols(n, repetition):
-    subset = np.random.Generator(np.random.PCG64(100000 + 7919 * n + repetition)).choice(600, n, replace=False)
+    subset = np.random.Generator(np.random.PCG64(100000 + 7919 * n + repetition)).choice(
+        600, n, replace=False
+    )
     np.testing.assert_array_equal(draw_subset(600, n, repetition), subset)
     permutation = np.random.Generator(np.random.PCG64(200000 + 7919 * n + repetition)).permutation(n)
     np.testing.assert_array_equal(control_permutation(n, repetition), permutation)

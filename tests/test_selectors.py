@@ -34,7 +34,8 @@ def reference_evidence(toy, monkeypatch):
         n = int(key.split("/")[0][1:])
         rows = toy["order"][:n]
         labels = (toy["y_pool"] if "clean" in key else toy["y_noisy"])[rows]
-        # The reference drew its own permutation; ours comes from the protocol's seed, tested in test_sampling.
+        # The reference drew its own permutation; ours comes from the protocol's seed, tested in
+        # test_sampling.
         monkeypatch.setattr(selectors, "control_permutation", lambda _n, _r=0: toy[f"perm_{n}"])
         return sample_evidence(toy["pf_pool"], toy["P_pool"], LabeledSample(rows, labels))
 
@@ -74,7 +75,9 @@ def test_reference_algorithm1(key, reference_evidence, toy):
     choice = select(method, evidence, anchor, tuple(toy["names"]))
     np.testing.assert_allclose(choice.cv_losses, expected["cv_loss"], rtol=0, atol=1e-9)
     assert (choice.coefficient, choice.index) == (expected["chosen_coef"], expected["chosen_index"])
-    search = search_coefficient(anchor, SUPERVISED[method].term(evidence), evidence.loss, SUPERVISED[method].grid)
+    search = search_coefficient(
+        anchor, SUPERVISED[method].term(evidence), evidence.loss, SUPERVISED[method].grid
+    )
     np.testing.assert_array_equal(search.fold_picks, expected["fold_picks"])
 
 
@@ -91,7 +94,9 @@ def test_literal_loops_agree(method, n):
     order = control_permutation(n)
     term = [
         [
-            literal.supervised_term(method, teacher[r], p[r], y, permuted=(teacher[sample.rows[o]], sample.labels[o]))
+            literal.supervised_term(
+                method, teacher[r], p[r], y, permuted=(teacher[sample.rows[o]], sample.labels[o])
+            )
             for r, y, o in zip(sample.rows, sample.labels, order, strict=True)
         ]
         for p in candidates
@@ -102,7 +107,9 @@ def test_literal_loops_agree(method, n):
     if SUPERVISED[method].grid is None:
         scores = np.mean(term, axis=1)
     else:
-        coefficient, cv_losses = literal.algorithm1(anchor, term, evidence.loss, SUPERVISED[method].grid.tolist())
+        coefficient, cv_losses = literal.algorithm1(
+            anchor, term, evidence.loss, SUPERVISED[method].grid.tolist()
+        )
         assert choice.coefficient == coefficient
         np.testing.assert_allclose(choice.cv_losses, cv_losses, atol=1e-12)
         scores = anchor + coefficient * np.mean(term, axis=1)
@@ -116,7 +123,9 @@ def test_direct_validation_is_scikit_learns():
     evidence = sample_evidence(teacher, candidates, sample)
     for m, probs in enumerate(candidates[1:], start=1):
         seen = probs[sample.rows]
-        assert np.mean(evidence.loss[m]) == pytest.approx(log_loss(sample.labels, seen, labels=range(4)), abs=1e-12)
+        assert np.mean(evidence.loss[m]) == pytest.approx(
+            log_loss(sample.labels, seen, labels=range(4)), abs=1e-12
+        )
         assert np.mean(evidence.correct[m]) == accuracy_score(sample.labels, seen.argmax(axis=1))
 
 
@@ -143,7 +152,12 @@ def test_budget_restricts_the_search_and_the_pick():
     anchor = pool_statistics(teacher, candidates).distortion
     mask = np.array([True, True, True, True, False, False, False, False])
     choice = select("ce-combo", evidence, anchor, tuple("abcdefgh"), admissible=mask)
-    alone = select("ce-combo", sample_evidence(teacher, candidates[:4], _sample(0, labels, 30)), anchor[:4], tuple("abcd"))
+    alone = select(
+        "ce-combo",
+        sample_evidence(teacher, candidates[:4], _sample(0, labels, 30)),
+        anchor[:4],
+        tuple("abcd"),
+    )
     assert (choice.index, choice.coefficient) == (alone.index, alone.coefficient)
     np.testing.assert_array_equal(choice.cv_losses, alone.cv_losses)
     assert np.isnan(choice.scores[4:]).all()
@@ -156,7 +170,9 @@ def test_budget_restricts_the_search_and_the_pick():
 def test_one_label_returns_the_anchor(method):
     teacher, candidates, labels = random_arrays(2)
     anchor = pool_statistics(teacher, candidates).distortion
-    choice = select(method, sample_evidence(teacher, candidates, _sample(0, labels, 1)), anchor, tuple("abcdefgh"))
+    choice = select(
+        method, sample_evidence(teacher, candidates, _sample(0, labels, 1)), anchor, tuple("abcdefgh")
+    )
     assert (choice.index, choice.coefficient, choice.cv_losses) == (int(np.argmin(anchor)), 0.0, None)
 
 

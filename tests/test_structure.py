@@ -1,4 +1,6 @@
-"""Structural checks and teacher sanity on hand-made arrays: each problem is said when it is there, and only then."""
+"""Structural checks and teacher sanity on hand-made arrays: each problem is said when it is there, and only
+then.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,18 @@ def family(seed: int = 0) -> Predictions:
     """A healthy family: the label's class is the likely one, a little less so for each candidate."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, K, N)
-    logits = rng.standard_normal((M + 1, N, K)) + 2.5 * np.eye(K)[labels] * np.linspace(1, 0.6, M + 1)[:, None, None]
+    logits = (
+        rng.standard_normal((M + 1, N, K))
+        + 2.5 * np.eye(K)[labels] * np.linspace(1, 0.6, M + 1)[:, None, None]
+    )
     probs = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
-    return Predictions(probs[0].astype(np.float32), probs[1:].astype(np.float32), labels, tuple(f"g{i}" for i in range(M)), N // 2)
+    return Predictions(
+        probs[0].astype(np.float32),
+        probs[1:].astype(np.float32),
+        labels,
+        tuple(f"g{i}" for i in range(M)),
+        N // 2,
+    )
 
 
 def test_a_healthy_family_has_no_problem() -> None:

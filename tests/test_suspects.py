@@ -1,4 +1,6 @@
-"""Labels to check: planted errors are found, removal matches running the rule again, and clean samples stay quiet."""
+"""Labels to check: planted errors are found, removal matches running the rule again, and clean samples stay
+quiet.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Image sets from folders and zips: order, classes, fingerprints, hostile archives, corrupt files, duplicates."""
+"""Image sets from folders and zips: order, classes, fingerprints, hostile archives, corrupt files,
+duplicates.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.target import BadImage, Limits, UnreadableImageError, duplicates, labels_from_folders, open_images, pool_order, scan
+from engine.target import (
+    BadImage,
+    Limits,
+    UnreadableImageError,
+    duplicates,
+    labels_from_folders,
+    open_images,
+    pool_order,
+    scan,
+)
 from engine.types import UserError
 
 
@@ -42,7 +53,12 @@ CLASSES = {"photos/dog/2.png": png(1), "photos/dog/10.png": png(2), "photos/cat/
 
 
 def test_folder_and_zip_are_the_same_set(tmp_path: Path) -> None:
-    clutter = {"photos/dog/readme.txt": b"x", "__MACOSX/photos/dog/._2.png": b"x", "photos/.hidden.png": b"x", "photos/inner.zip": b"x"}
+    clutter = {
+        "photos/dog/readme.txt": b"x",
+        "__MACOSX/photos/dog/._2.png": b"x",
+        "photos/.hidden.png": b"x",
+        "photos/inner.zip": b"x",
+    }
     folder = open_images(write_tree(tmp_path / "tree", {**CLASSES, **clutter}))
     zipped = open_images(write_zip(tmp_path / "tree.zip", {**CLASSES, **clutter}))
     assert folder.names == zipped.names == ("photos/cat/a.PNG", "photos/dog/10.png", "photos/dog/2.png")
@@ -54,13 +70,19 @@ def test_folder_and_zip_are_the_same_set(tmp_path: Path) -> None:
     assert "4 files" in folder.notes[0]
     for i in range(3):
         np.testing.assert_array_equal(folder.read(i), zipped.read(i))
-        np.testing.assert_array_equal(folder.read(i), np.asarray(Image.open(io.BytesIO(CLASSES[folder.names[i]]))))
+        np.testing.assert_array_equal(
+            folder.read(i), np.asarray(Image.open(io.BytesIO(CLASSES[folder.names[i]])))
+        )
 
 
 def test_flat_folders_have_no_classes(tmp_path: Path) -> None:
     assert open_images(write_tree(tmp_path / "flat", {"1.png": png(), "2.png": png(1)})).class_folders is None
-    assert open_images(write_tree(tmp_path / "one", {"x/1.png": png(), "x/2.png": png(1)})).class_folders is None
-    assert open_images(write_tree(tmp_path / "mixed", {"x/1.png": png(), "2.png": png(1)})).class_folders is None
+    assert (
+        open_images(write_tree(tmp_path / "one", {"x/1.png": png(), "x/2.png": png(1)})).class_folders is None
+    )
+    assert (
+        open_images(write_tree(tmp_path / "mixed", {"x/1.png": png(), "2.png": png(1)})).class_folders is None
+    )
 
 
 def test_folder_labels_match_class_names_or_numbers(tmp_path: Path) -> None:
@@ -83,14 +105,22 @@ def test_any_change_changes_the_fingerprint(tmp_path: Path) -> None:
         "added": {**files, "3.png": png(3)},
         "swapped": {"1.png": png(2), "2.png": png(1)},
     }
-    seen = {open_images(write_tree(tmp_path / name, changed)).fingerprint for name, changed in changes.items()}
+    seen = {
+        open_images(write_tree(tmp_path / name, changed)).fingerprint for name, changed in changes.items()
+    }
     assert len(seen | {base}) == 5
     assert open_images(write_tree(tmp_path / "same", files)).fingerprint == base
 
 
 def test_corrupt_images_are_listed_by_name(tmp_path: Path) -> None:
     whole = png(5, (64, 64))
-    files = {"a.png": png(1), "b.jpg": b"not an image", "c.png": whole[: len(whole) // 2], "d.png": b"", "e.gif": png(2)}
+    files = {
+        "a.png": png(1),
+        "b.jpg": b"not an image",
+        "c.png": whole[: len(whole) // 2],
+        "d.png": b"",
+        "e.gif": png(2),
+    }
     images = open_images(write_tree(tmp_path / "x", files))
     seen: list[tuple[int, int]] = []
     bad = scan(images, lambda done, total: seen.append((done, total)))
@@ -149,7 +179,9 @@ def test_zip_links_passwords_and_damage(tmp_path: Path) -> None:
     (tmp_path / "not.zip").write_bytes(b"PK nonsense")
     with pytest.raises(UserError, match="not a readable zip"):
         open_images(tmp_path / "not.zip")
-    stored = bytearray(write_zip(tmp_path / "crc.zip", {"a.png": png(), "b.png": png(1)}, zipfile.ZIP_STORED).read_bytes())
+    stored = bytearray(
+        write_zip(tmp_path / "crc.zip", {"a.png": png(), "b.png": png(1)}, zipfile.ZIP_STORED).read_bytes()
+    )
     stored[stored.index(b"IDAT") + 6] ^= 0xFF
     (tmp_path / "crc.zip").write_bytes(stored)
     assert [image.name for image in scan(open_images(tmp_path / "crc.zip"))] == ["a.png"]
@@ -174,7 +206,12 @@ def test_special_files_and_link_cycles_do_not_hang(tmp_path: Path) -> None:
 
 
 def test_duplicates_are_found_by_content(tmp_path: Path) -> None:
-    images = open_images(write_tree(tmp_path / "x", {"a.png": png(1), "b.png": png(2), "c.png": png(1), "d.png": png(2), "e.png": png(3)}))
+    images = open_images(
+        write_tree(
+            tmp_path / "x",
+            {"a.png": png(1), "b.png": png(2), "c.png": png(1), "d.png": png(2), "e.png": png(3)},
+        )
+    )
     assert duplicates(images) == [(0, 2), (1, 3)]
 
 

@@ -1,4 +1,6 @@
-"""Array files: shapes, value ranges, labels, damage; the memory-mapped rows must be the user's own numbers."""
+"""Array files: shapes, value ranges, labels, damage; the memory-mapped rows must be the user's own
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ def saved(path: Path, array: np.ndarray) -> Path:
 
 @pytest.mark.parametrize("form", ["NHWC", "NHW", "NHW1", "NCHW"])
 def test_layouts(tmp_path: Path, form: str) -> None:
-    arrays = {"NHWC": COLOUR, "NHW": COLOUR[..., 0], "NHW1": COLOUR[..., :1], "NCHW": COLOUR.transpose(0, 3, 1, 2)}
+    arrays = {
+        "NHWC": COLOUR,
+        "NHW": COLOUR[..., 0],
+        "NHW1": COLOUR[..., :1],
+        "NCHW": COLOUR.transpose(0, 3, 1, 2),
+    }
     images = open_images(saved(tmp_path / "x.npy", arrays[form]))
     expected = COLOUR if form in ("NHWC", "NCHW") else np.repeat(COLOUR[..., :1], 3, axis=-1)
     assert len(images) == 5
@@ -99,7 +106,9 @@ def test_npz_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_headers_that_lie_are_refused(tmp_path: Path) -> None:
     buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 8, 8, 3)})
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 8, 8, 3)}
+    )
     (tmp_path / "x.npy").write_bytes(buffer.getvalue() + bytes(100))
     with pytest.raises(UserError, match="numeric"):
         open_images(tmp_path / "x.npy")

@@ -1,4 +1,6 @@
-"""Colour modes, orientation and damage: what decoding yields, against Pillow, hand-made pixels and thousands of broken files."""
+"""Colour modes, orientation and damage: what decoding yields, against Pillow, hand-made pixels and thousands
+of broken files.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ STORABLE = {
 }
 
 
-@pytest.mark.parametrize(("kind", "mode"), [(kind, mode) for kind, modes in STORABLE.items() for mode in modes.split()])
+@pytest.mark.parametrize(
+    ("kind", "mode"), [(kind, mode) for kind, modes in STORABLE.items() for mode in modes.split()]
+)
 def test_every_mode_and_format_becomes_rgb(mode: str, kind: str) -> None:
     data = encoded(RGB.convert(mode), kind)
     pixels = decode(data, "x", MANY)
@@ -51,7 +55,11 @@ def test_transparency_is_laid_on_white() -> None:
     layers = np.zeros((1, 3, 4), np.uint8)
     layers[0, 1] = (10, 20, 30, 255)
     layers[0, 2] = (0, 0, 0, 128)
-    assert decode(encoded(Image.fromarray(layers)), "x", MANY)[0].tolist() == [[255] * 3, [10, 20, 30], [127] * 3]
+    assert decode(encoded(Image.fromarray(layers)), "x", MANY)[0].tolist() == [
+        [255] * 3,
+        [10, 20, 30],
+        [127] * 3,
+    ]
     gray = np.array([[[0, 0], [0, 255]]], np.uint8)
     assert decode(encoded(Image.fromarray(gray, "LA")), "x", MANY)[0].tolist() == [[255] * 3, [0] * 3]
     palette = Image.new("P", (2, 1))
@@ -65,7 +73,9 @@ def test_images_are_turned_upright(orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = encoded(RGB, exif=exif)
-    np.testing.assert_array_equal(decode(data, "x", MANY), np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data)))))
+    np.testing.assert_array_equal(
+        decode(data, "x", MANY), np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
+    )
 
 
 def test_animations_give_their_first_frame() -> None:
@@ -104,7 +114,10 @@ def test_damaged_files_are_reported_and_never_crash(kind: str) -> None:
     assert outcomes["refused"] > 0
 
 
-@pytest.mark.parametrize("data", [b"", b"\0" * 100, b"GIF89a", b"%!PS-Adobe-3.0 EPSF-3.0\n", b"<svg xmlns='http://www.w3.org/2000/svg'/>"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0" * 100, b"GIF89a", b"%!PS-Adobe-3.0 EPSF-3.0\n", b"<svg xmlns='http://www.w3.org/2000/svg'/>"],
+)
 def test_other_formats_are_refused(data: bytes) -> None:
     with pytest.raises(UnreadableImageError, match="'x' cannot be used"):
         decode(data, "x", MANY)

@@ -28,7 +28,10 @@ def message(spec: Any, **options: Any) -> str:
 
 def test_an_onnx_file_is_loaded_by_path_or_text(tmp_path: Path) -> None:
     save(tiny_teacher(), tmp_path / "t.onnx")
-    by_path, by_text = load_teacher(tmp_path / "t.onnx"), load_teacher(str(tmp_path / "t.onnx"), class_names=list("wxyz"))
+    by_path, by_text = (
+        load_teacher(tmp_path / "t.onnx"),
+        load_teacher(str(tmp_path / "t.onnx"), class_names=list("wxyz")),
+    )
     assert by_path.fingerprint == by_text.fingerprint
     assert by_text.class_names == tuple("wxyz")
 
@@ -59,9 +62,17 @@ def test_a_sample_is_loaded_by_name_and_restated(monkeypatch: pytest.MonkeyPatch
     teacher = tiny_teacher()
     monkeypatch.setattr("engine.samples.load_sample_teacher", lambda name: teacher)
     assert load_teacher("sample:tiny").fingerprint == teacher.fingerprint
-    stated = load_teacher("sample:tiny", preprocessing=Preprocessing(16, 16, order="BGR"), class_names=list("abcd"))
-    assert (stated.preprocessing.order, stated.class_names, stated.graph) == ("BGR", tuple("abcd"), teacher.graph)
-    assert "takes 3x16x16 but the preprocessing makes 3x20x20" in message("sample:tiny", preprocessing=Preprocessing(20, 20))
+    stated = load_teacher(
+        "sample:tiny", preprocessing=Preprocessing(16, 16, order="BGR"), class_names=list("abcd")
+    )
+    assert (stated.preprocessing.order, stated.class_names, stated.graph) == (
+        "BGR",
+        tuple("abcd"),
+        teacher.graph,
+    )
+    assert "takes 3x16x16 but the preprocessing makes 3x20x20" in message(
+        "sample:tiny", preprocessing=Preprocessing(20, 20)
+    )
     assert "2 class names" in message("sample:tiny", class_names=["a", "b"])
 
 
@@ -109,18 +120,21 @@ def test_checkpoints_are_unwrapped(wrapping: str, checkpoint: Any, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_timm_checkpoint_becomes_a_teacher_with_timms_preprocessing(checkpoint: Any, tmp_path: Path) -> None:
+def test_a_timm_checkpoint_becomes_a_teacher_with_timms_preprocessing(
+    checkpoint: Any, tmp_path: Path
+) -> None:
     import torch
 
     torch.save(checkpoint, tmp_path / "mine.pth")
     teacher = load_teacher(tmp_path / "mine.pth", arch="resnet10t", classes=5, size=(64, 64))
     assert (teacher.name, teacher.n_classes, teacher.source) == ("mine", 5, "mine.pth (resnet10t)")
     np.testing.assert_array_equal(teacher.weights["fc.weight"], checkpoint["fc.weight"].numpy())
+    # 64 / 0.875
     assert (teacher.preprocessing.height, teacher.preprocessing.resize, teacher.preprocessing.std) == (
         64,
         73,
         (0.229, 0.224, 0.225),
-    )  # 64 / 0.875
+    )
 
 
 @pytest.mark.slow
@@ -133,10 +147,16 @@ def test_timms_data_config_is_the_preprocessing(arch: str, size: tuple[int, int]
     from engine.target.prepare import normalise, prepare
 
     model = build(arch, 3)
-    transform = timm().data.create_transform(**timm().data.resolve_model_data_config(model), is_training=False)
+    transform = timm().data.create_transform(
+        **timm().data.resolve_model_data_config(model), is_training=False
+    )
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3)).astype(np.uint8)
     stated = timm_preprocessing(model)
-    np.testing.assert_allclose(normalise(prepare(pixels, stated)[None], stated)[0], transform(Image.fromarray(pixels)).numpy(), atol=1e-5)
+    np.testing.assert_allclose(
+        normalise(prepare(pixels, stated)[None], stated)[0],
+        transform(Image.fromarray(pixels)).numpy(),
+        atol=1e-5,
+    )
 
 
 @pytest.mark.slow
@@ -181,7 +201,9 @@ def test_timm_names_are_checked_before_any_download(monkeypatch: pytest.MonkeyPa
     from engine.importers import timm as importer
 
     monkeypatch.setattr(importer, "_answers", lambda url: False)
-    untrained = next(name for name in importer.timm().list_models() if not importer.timm().models.is_model_pretrained(name))
+    untrained = next(
+        name for name in importer.timm().list_models() if not importer.timm().models.is_model_pretrained(name)
+    )
     assert "Did you mean" in message("timm:resnet18x")
     assert "no pretrained weights" in message(f"timm:{untrained}")
     assert "--arch resnet18 --classes K" in message("timm:resnet18")

@@ -1,4 +1,6 @@
-"""The identities hold to 1e-12 on any family; the attenuation law matches exact expectation and simulation."""
+"""The identities hold to 1e-12 on any family; the attenuation law matches exact expectation and
+simulation.
+"""
 
 import numpy as np
 import pytest
@@ -31,7 +33,11 @@ def test_common_factor_holds_for_contrasts_and_fails_for_cross_entropy():
     teacher, candidates, labels = random_arrays(2, n_classes=5)
     rows, factor = np.arange(len(labels)), attenuation_factor(5, 0.3)
     contrast = candidates - teacher
-    np.testing.assert_allclose(expected_criterion(contrast, labels, 0.3), factor * np.mean(contrast[:, rows, labels], axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        expected_criterion(contrast, labels, 0.3),
+        factor * np.mean(contrast[:, rows, labels], axis=1),
+        atol=1e-12,
+    )
     loss = -np.log(np.maximum(candidates, 1e-8))
     noisy, clean = expected_criterion(loss, labels, 0.3), np.mean(loss[:, rows, labels], axis=1)
     assert np.ptp(noisy - factor * clean) > 0.1

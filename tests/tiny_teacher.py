@@ -1,4 +1,6 @@
-"""A small real classifier made node by node with onnx.helper: Conv, BatchNorm, depthwise Conv, Gemm; built in milliseconds."""
+"""A small real classifier made node by node with onnx.helper: Conv, BatchNorm, depthwise Conv, Gemm; built in
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,21 @@ def tiny_teacher(
     width: int = 8,
     gain: float = 3.0,
 ) -> Teacher:
-    """Return a teacher over (batch, 3, side, side) images with four kernels, one of them depthwise; a larger gain makes it surer."""
+    """Return a teacher over (batch, 3, side, side) images with four kernels, one of them depthwise; a larger
+    gain makes it surer.
+    """
     rng = np.random.default_rng(seed)
-    shapes = {"stem": (width, 3, 3, 3), "depthwise": (width, 1, 3, 3), "point": (2 * width, width, 1, 1), "head": (n_classes, 2 * width)}
+    shapes = {
+        "stem": (width, 3, 3, 3),
+        "depthwise": (width, 1, 3, 3),
+        "point": (2 * width, width, 1, 1),
+        "head": (n_classes, 2 * width),
+    }
     weights = {
-        name: (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32) * (gain if name == "head" else 1)
+        name: (
+            (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+            * (gain if name == "head" else 1)
+        )
         for name, shape in shapes.items()
     }
     rest = {
@@ -56,7 +68,9 @@ def tiny_teacher(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.checker.check_model(model)
-    kernels = tuple(Kernel(name, shape, (0,), "Gemm" if name == "head" else "Conv") for name, shape in shapes.items())
+    kernels = tuple(
+        Kernel(name, shape, (0,), "Gemm" if name == "head" else "Conv") for name, shape in shapes.items()
+    )
     return Teacher(
         name="tiny",
         source="test",

@@ -1,1 +1,3 @@
-"""One module per command: HELP, add_arguments(parser), run(args) -> JSON-ready dict, summary(result) -> text."""
+"""One module per command: HELP, add_arguments(parser), run(args) -> JSON-ready dict, summary(result) ->
+text.
+"""

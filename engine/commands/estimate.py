@@ -28,10 +28,21 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     predictions = load_predictions(args.file)
     budget = parse_budget(args.budget, None) if args.budget is not None else None
     estimates = estimate_all(
-        statistics_of(predictions), predictions.names, predictions.cost, admissible=admissible_under(predictions, budget)
+        statistics_of(predictions),
+        predictions.names,
+        predictions.cost,
+        admissible=admissible_under(predictions, budget),
     )
     result = _Verdicts(
-        (name, {"scores": verdict.scores.tolist(), "better": verdict.better, "pick": verdict.pick, "ties": verdict.ties})
+        (
+            name,
+            {
+                "scores": verdict.scores.tolist(),
+                "better": verdict.better,
+                "pick": verdict.pick,
+                "ties": verdict.ties,
+            },
+        )
         for name, verdict in estimates.items()
     )
     result.names = predictions.names
@@ -44,6 +55,11 @@ def summary(result: _Verdicts) -> str:
     lines = [f"{'rule':<18} {'pick':<{width}} {'score':>8}  better  tied"]
     for name, verdict in result.items():
         score = verdict["scores"][verdict["pick"]]
-        lines.append(f"{name:<18} {picks[name]:<{width}} {score:>8.4g}  {verdict['better']:<6} {verdict['ties'] - 1:>5}")
-    lines.append("Each rule has a scale of its own: compare candidates within a line, not scores between lines.")
+        lines.append(
+            f"{name:<18} {picks[name]:<{width}} {score:>8.4g}  {verdict['better']:<6}"
+            f" {verdict['ties'] - 1:>5}"
+        )
+    lines.append(
+        "Each rule has a scale of its own: compare candidates within a line, not scores between lines."
+    )
     return "\n".join(lines)

@@ -1,4 +1,6 @@
-"""`export`: write a candidate as packed ONNX with its certificate, and check that the file repeats what it must."""
+"""`export`: write a candidate as packed ONNX with its certificate, and check that the file repeats what it
+must.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,28 @@ _N_IMAGES = 16  # enough to show a difference, few enough to run every way in se
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--teacher", required=True, help="a model file, timm:NAME or sample:NAME")
-    parser.add_argument("--candidate", help="its name or number, e.g. b4-channel-q99.5-ends or 26; without it, the pick of --method")
+    parser.add_argument(
+        "--candidate",
+        help="its name or number, e.g. b4-channel-q99.5-ends or 26; without it, the pick of --method",
+    )
     parser.add_argument("--out", required=True, help="folder to write: new, or with an earlier export")
-    parser.add_argument("--images", help="images to check the file with: folder, .zip, .npy or .npz (default: seeded noise)")
+    parser.add_argument(
+        "--images", help="images to check the file with: folder, .zip, .npy or .npz (default: seeded noise)"
+    )
     parser.add_argument("--n-images", type=int, default=_N_IMAGES, help="how many of them")
-    parser.add_argument("--max-opset", type=int, default=25, help="highest ONNX opset allowed; 2-bit integers need 25, else 21 is enough")
+    parser.add_argument(
+        "--max-opset",
+        type=int,
+        default=25,
+        help="highest ONNX opset allowed; 2-bit integers need 25, else 21 is enough",
+    )
     parser.add_argument("--formats", default="onnx", help="comma-separated: onnx, safetensors, packed, keras")
     parser.add_argument("--bundle", action="store_true", help="also write OUT.zip")
     evidence = parser.add_argument_group("evidence for the choice")
-    evidence.add_argument("--predictions", help="predictions .npz the choice rests on; its probabilities are what the file must repeat")
+    evidence.add_argument(
+        "--predictions",
+        help="predictions .npz the choice rests on; its probabilities are what the file must repeat",
+    )
     evidence.add_argument("--method", help="the rule that chose, as in `select`")
     evidence.add_argument("--labels", help="CSV of row,label or file,label")
     teacher = parser.add_argument_group("the teacher, where it does not say so itself")
@@ -100,7 +115,9 @@ def _zip_path(out: str) -> Path:
     """Return OUT.zip beside the folder, also where the folder is given as `.` or `..`."""
     folder = Path(out) if Path(out).name not in ("", "..") else Path(out).resolve()
     if not folder.name:
-        raise UserError(f"--bundle writes a zip beside the folder, and nothing lies beside {out!r}. Give another folder.")
+        raise UserError(
+            f"--bundle writes a zip beside the folder, and nothing lies beside {out!r}. Give another folder."
+        )
     return folder.with_name(f"{folder.name}.zip")
 
 
@@ -108,7 +125,11 @@ def _uncompared(predictions: Predictions | None, rows: _Rows, recipe: Recipe) ->
     """Say it where predictions were given and the file was not compared with them."""
     if predictions is None or rows.judged is not None:
         return ()
-    reason = "give the --images they were made on to do so" if rows.images is None else f"they hold no {recipe.slug}"
+    reason = (
+        "give the --images they were made on to do so"
+        if rows.images is None
+        else f"they hold no {recipe.slug}"
+    )
     return (f"The file was not compared with the predictions given: {reason}.",)
 
 
@@ -122,12 +143,16 @@ def _load_teacher(args: argparse.Namespace) -> Teacher:
     from engine.commands.predict_arguments import choose_preprocessing, read_class_names
     from engine.teacher import load_teacher
 
-    teacher = load_teacher(args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names))
+    teacher = load_teacher(
+        args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names)
+    )
     return replace(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
 
 
 def _source_path(spec: str) -> Path | None:
-    """Return the file behind a teacher spec, which native copies build on; None for a model that has none here."""
+    """Return the file behind a teacher spec, which native copies build on; None for a model that has none
+    here.
+    """
     from engine.samples import FOLDER, SAMPLES
 
     kind, _, name = spec.partition(":")
@@ -137,13 +162,22 @@ def _source_path(spec: str) -> Path | None:
 
 
 def _command(args: argparse.Namespace, recipe: Recipe) -> str:
-    """Return the command that recreates the export; paths by their file names, which is all a stranger can use."""
+    """Return the command that recreates the export; paths by their file names, which is all a stranger can
+    use.
+    """
     words = ["python", "-m", "engine", "export"]
     skipped = {"json", "out", "candidate", "bundle", "predictions", "method", "labels"}
     for name, value in vars(args).items():
-        if value is None or name in skipped or (name, value) in (("max_opset", 25), ("n_images", _N_IMAGES), ("formats", "onnx")):
+        if (
+            value is None
+            or name in skipped
+            or (name, value) in (("max_opset", 25), ("n_images", _N_IMAGES), ("formats", "onnx"))
+        ):
             continue
-        words += [f"--{name.replace('_', '-')}", Path(value).name if name in _PATHS and Path(value).exists() else str(value)]
+        words += [
+            f"--{name.replace('_', '-')}",
+            Path(value).name if name in _PATHS and Path(value).exists() else str(value),
+        ]
     return shlex.join([*words, "--candidate", recipe.slug, "--out", "DIR"])
 
 
@@ -173,12 +207,18 @@ def _recipe(args: argparse.Namespace, evidence: dict[str, Any]) -> Recipe:
     picked = evidence.get("picked")
     if args.candidate is None:
         if picked is None:
-            raise UserError("no candidate was named. Give --candidate NAME, or --predictions FILE --method RULE to export its pick.")
+            raise UserError(
+                "no candidate was named. Give --candidate NAME, or --predictions FILE --method RULE to export"
+                " its pick."
+            )
         return parse_slug(picked)
     text = args.candidate.strip()
     recipe = parse_candidate(text, standard_family()) if text.lstrip("-").isdecimal() else parse_slug(text)
     if picked is not None and picked != recipe.slug:
-        evidence["warnings"] = [*evidence["warnings"], f"{evidence['method']} picks {picked}; {recipe.slug} was exported on request."]
+        evidence["warnings"] = [
+            *evidence["warnings"],
+            f"{evidence['method']} picks {picked}; {recipe.slug} was exported on request.",
+        ]
     return recipe
 
 
@@ -202,10 +242,14 @@ def prepared_images(path: str, indices: list[int] | None, n: int, preprocessing:
     try:
         return normalise(np.stack([prepare(images.read(i), preprocessing) for i in chosen]), preprocessing)
     except UnreadableImageError as error:  # `predict` can skip such images, a comparison cannot
-        raise UserError(f"image {error.name!r} cannot be used: {error.reason}. Repair or remove it, or give other images.") from error
+        raise UserError(
+            f"image {error.name!r} cannot be used: {error.reason}. Repair or remove it, or give other images."
+        ) from error
 
 
-def _rows(args: argparse.Namespace, teacher: Teacher, predictions: Predictions | None, recipe: Recipe) -> _Rows:
+def _rows(
+    args: argparse.Namespace, teacher: Teacher, predictions: Predictions | None, recipe: Recipe
+) -> _Rows:
     from engine.target import open_images
 
     if predictions is None or recipe.slug not in predictions.names:
@@ -213,14 +257,23 @@ def _rows(args: argparse.Namespace, teacher: Teacher, predictions: Predictions |
     images = open_images(args.images)
     place = {name: index for index, name in enumerate(images.names)}
     if predictions.files is not None:
-        found = [(row, place[file]) for row, file in enumerate(predictions.files) if file in place][: args.n_images]
+        found = [(row, place[file]) for row, file in enumerate(predictions.files) if file in place][
+            : args.n_images
+        ]
     else:  # predictions that name no files come from an array, row by row
         found = [(row, row) for row in range(min(args.n_images, predictions.n_images, len(images)))]
-    if not found or (predictions.files is None and (images.kind != "array" or len(images) != predictions.n_images)):
-        raise UserError("the predictions were not made on these images: no names match. Give the images of that run, or leave one out.")
+    if not found or (
+        predictions.files is None and (images.kind != "array" or len(images) != predictions.n_images)
+    ):
+        raise UserError(
+            "the predictions were not made on these images: no names match. Give the images of that run, or"
+            " leave one out."
+        )
     rows, indices = zip(*found, strict=True)
     judged = predictions.candidates[predictions.names.index(recipe.slug)][list(rows)]
-    return _Rows(prepared_images(args.images, list(indices), args.n_images, teacher.preprocessing), np.asarray(judged))
+    return _Rows(
+        prepared_images(args.images, list(indices), args.n_images, teacher.preprocessing), np.asarray(judged)
+    )
 
 
 def summary(result: dict[str, Any]) -> str:

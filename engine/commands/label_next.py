@@ -1,4 +1,6 @@
-"""`label-next`: which images to label next, how many labels would halve the doubt, and which given labels to check."""
+"""`label-next`: which images to label next, how many labels would halve the doubt, and which given labels to
+check.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,15 @@ HELP = "name the images whose labels would decide between the contenders"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="predictions .npz")
-    parser.add_argument("--labels", help="CSV of row,label or file,label given so far; without it the labels in the file are used, if any")
-    parser.add_argument("--class-names", help="text file with one class name a line, if the predictions carry none")
+    parser.add_argument(
+        "--labels",
+        help=(
+            "CSV of row,label or file,label given so far; without it the labels in the file are used, if any"
+        ),
+    )
+    parser.add_argument(
+        "--class-names", help="text file with one class name a line, if the predictions carry none"
+    )
     parser.add_argument("-k", "--count", type=int, default=10, help="how many images to name (default 10)")
     parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default 0)")
@@ -38,9 +47,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.count < 1:
         raise UserError(f"-k is {args.count}; ask for at least 1 image.")
     if predictions.n_candidates < 2:
-        raise UserError(f"{predictions.names[0]} is the only candidate, so no label can decide anything. Run more candidates.")
+        raise UserError(
+            f"{predictions.names[0]} is the only candidate, so no label can decide anything. Run more"
+            " candidates."
+        )
     if sample.n >= predictions.n_images:
-        raise UserError(f"all {predictions.n_images} images of the pool are labeled already; there is nothing left to label. Use select.")
+        raise UserError(
+            f"all {predictions.n_images} images of the pool are labeled already; there is nothing left to"
+            " label. Use select."
+        )
     mask = admissible_under(predictions, parse_budget(args.budget, None) if args.budget is not None else None)
     pool = statistics_of(predictions)
     choice = choose(AUTO, predictions, sample, pool=pool, admissible=mask)
@@ -66,13 +81,26 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def summary(result: dict[str, Any]) -> str:
     named = result["files"] or result["rows"]
     more = result["labels_to_halve"]
-    halve = "no amount up to 160 labels is expected to halve it" if more is None else f"about {more} more labels would halve it"
+    halve = (
+        "no amount up to 160 labels is expected to halve it"
+        if more is None
+        else f"about {more} more labels would halve it"
+    )
     lines = [
         f"label next: {', '.join(str(name) for name in named)}",
-        f"to decide between {', '.join(result['contenders'])}; each is worth at best {result['worth']:.1f} random labels",
-        f"with {result['n_labels']} labels the pick is {result['pick']}, expected regret {result['expected_regret']:.3f}; {halve}",
+        (
+            f"to decide between {', '.join(result['contenders'])}; each is worth at best"
+            f" {result['worth']:.1f} random labels"
+        ),
+        (
+            f"with {result['n_labels']} labels the pick is {result['pick']}, expected regret"
+            f" {result['expected_regret']:.3f}; {halve}"
+        ),
     ]
     for suspect in result["check"]:
         flips = "" if suspect["pick_without"] is None else "; without it the pick changes"
-        lines.append(f"check row {suspect['row']}: label {suspect['label']} is right with {100 * suspect['probability']:.0f} %{flips}")
+        lines.append(
+            f"check row {suspect['row']}: label {suspect['label']} is right with"
+            f" {100 * suspect['probability']:.0f} %{flips}"
+        )
     return "\n".join(lines)

@@ -1,4 +1,6 @@
-"""`predict`: run a teacher and its candidates over target images, or resume it, and write the predictions file."""
+"""`predict`: run a teacher and its candidates over target images, or resume it, and write the predictions
+file.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ HELP = "run a teacher and its quantized candidates over target images, or resume
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--teacher", required=True, help="a model file, timm:NAME or sample:NAME")
-    parser.add_argument("--images", required=True, help="folder, .zip, .npy (N,H,W[,C]) or .npz with `images`")
+    parser.add_argument(
+        "--images", required=True, help="folder, .zip, .npy (N,H,W[,C]) or .npz with `images`"
+    )
     parser.add_argument("--out", required=True, help="predictions file to write (.npz)")
     _teacher_arguments(parser.add_argument_group("the teacher"))
     _family_arguments(parser.add_argument_group("the family"))
@@ -49,14 +53,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
     run.add_argument("--workers", type=int, help="worker processes, one thread each (default: all cores)")
     run.add_argument(
-        "--time-budget", type=float, metavar="MINUTES", help="stop then, and keep what is finished; the rest is marked missing"
+        "--time-budget",
+        type=float,
+        metavar="MINUTES",
+        help="stop then, and keep what is finished; the rest is marked missing",
     )
     run.add_argument(
-        "--give-up-hopeless", action="store_true", help="end candidates early that are surely farther from the teacher than guessing"
+        "--give-up-hopeless",
+        action="store_true",
+        help="end candidates early that are surely farther from the teacher than guessing",
     )
-    run.add_argument("--skip-corrupt", action="store_true", help="leave out images that cannot be read, and list them")
-    run.add_argument("--store", help="folder for resumable work (default: $ANCHORPOINT_STORE or ~/.cache/anchorpoint)")
-    run.add_argument("--seed", type=int, default=0, help="of the pool's order; folders and zips are shuffled, arrays keep their rows")
+    run.add_argument(
+        "--skip-corrupt", action="store_true", help="leave out images that cannot be read, and list them"
+    )
+    run.add_argument(
+        "--store", help="folder for resumable work (default: $ANCHORPOINT_STORE or ~/.cache/anchorpoint)"
+    )
+    run.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="of the pool's order; folders and zips are shuffled, arrays keep their rows",
+    )
 
 
 def _teacher_arguments(group: argparse._ArgumentGroup) -> None:
@@ -64,8 +82,12 @@ def _teacher_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--classes", type=int, help="its number of classes")
     group.add_argument("--class-names", help="text file with one class name a line")
     group.add_argument("--size", help="input size, e.g. 224 or 192x256 (height x width)")
-    group.add_argument("--resize", help="shorter side before the centre crop; `none` squashes the image to the input size")
-    group.add_argument("--mean", help="one number per channel, e.g. 0.485,0.456,0.406, subtracted after --scale")
+    group.add_argument(
+        "--resize", help="shorter side before the centre crop; `none` squashes the image to the input size"
+    )
+    group.add_argument(
+        "--mean", help="one number per channel, e.g. 0.485,0.456,0.406, subtracted after --scale"
+    )
     group.add_argument("--std", help="one number per channel")
     group.add_argument("--scale", type=float, help="factor on pixels 0..255 (default: the teacher's own)")
     group.add_argument("--order", choices=("RGB", "BGR"), help="channel order")
@@ -73,20 +95,41 @@ def _teacher_arguments(group: argparse._ArgumentGroup) -> None:
 
 def _family_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--budget", help="run only candidates within this weight memory: 0.22, 22%% or 1.1MB")
-    group.add_argument("--candidates", help="run only these names or numbers of the standard 72, comma-separated")
+    group.add_argument(
+        "--candidates", help="run only these names or numbers of the standard 72, comma-separated"
+    )
     group.add_argument("--bits", help="custom grid: bit widths, e.g. 4,8")
     group.add_argument("--percentiles", help="custom grid: clip percentiles, e.g. 99.5,100")
-    group.add_argument("--granularity", choices=tuple(GRANULARITIES), help="custom grid: where a scale applies (lastaxis: Keras layouts)")
-    group.add_argument("--ends", choices=tuple(ENDS), help="custom grid: keep the first and the last layer float, quantize them, or both")
+    group.add_argument(
+        "--granularity",
+        choices=tuple(GRANULARITIES),
+        help="custom grid: where a scale applies (lastaxis: Keras layouts)",
+    )
+    group.add_argument(
+        "--ends",
+        choices=tuple(ENDS),
+        help="custom grid: keep the first and the last layer float, quantize them, or both",
+    )
 
 
 def _label_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--labels", help="CSV of row,label or file,label; rows count in the pool's order")
-    group.add_argument("--labels-from-folders", action="store_true", help="take each image's folder as its label (never done unasked)")
-    group.add_argument("--test-images", help="labeled images for a study's test part; folder names or the labels of an .npz are its labels")
+    group.add_argument(
+        "--labels-from-folders",
+        action="store_true",
+        help="take each image's folder as its label (never done unasked)",
+    )
+    group.add_argument(
+        "--test-images",
+        help="labeled images for a study's test part; folder names or the labels of an .npz are its labels",
+    )
     group.add_argument("--test-labels", help="CSV of file,label or row,label for --test-images")
-    group.add_argument("--test-fraction", type=float, help="hold out this share of the labeled pool as the test part")
-    group.add_argument("--test-rows", type=int, help="hold out this many rows at the pool's end as the test part")
+    group.add_argument(
+        "--test-fraction", type=float, help="hold out this share of the labeled pool as the test part"
+    )
+    group.add_argument(
+        "--test-rows", type=int, help="hold out this many rows at the pool's end as the test part"
+    )
 
 
 # --- the run ------------------------------------------------------------------------------
@@ -108,7 +151,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         labels=plan.labels,
         workers=args.workers,
         on_progress=plan.bar,
-        time_budget=None if args.time_budget is None else 60 * args.time_budget - (time.monotonic() - started),
+        time_budget=(
+            None if args.time_budget is None else 60 * args.time_budget - (time.monotonic() - started)
+        ),
         skip_corrupt=args.skip_corrupt,
         test=plan.test,
         options=plan.options,
@@ -122,7 +167,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Everything checked and read before the long part starts: a wrong label must not surface an hour later."""
+    """Everything checked and read before the long part starts: a wrong label must not surface an hour
+    later.
+    """
 
     teacher: Teacher
     recipes: tuple[Recipe, ...]
@@ -157,7 +204,9 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
         test_labels = pool_labels(test_images, test_pool, teacher, args.test_labels, from_folders)
         assert test_labels is not None
         if (labels_in_pool_order(test_labels, test_pool, teacher.n_classes) == UNLABELED).any():
-            raise UserError("some test images have no label; a study needs them all. Label them or leave them out.")
+            raise UserError(
+                "some test images have no label; a study needs them all. Label them or leave them out."
+            )
         test = (test_images, test_labels)
     return _Plan(teacher, recipes, images, pool, labels, test, n_test, store, options, bar)
 
@@ -166,7 +215,9 @@ def _load_teacher(args: argparse.Namespace) -> Teacher:
     from engine.importers.graph import restate
     from engine.teacher import load_teacher
 
-    teacher = load_teacher(args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names))
+    teacher = load_teacher(
+        args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names)
+    )
     return restate(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
 
 
@@ -176,7 +227,10 @@ def _check(args: argparse.Namespace) -> None:
     if args.time_budget is not None and not args.time_budget > 0:
         raise UserError(f"--time-budget is {args.time_budget:g} minutes; give more than 0.")
     if sum(option is not None for option in (args.test_images, args.test_fraction, args.test_rows)) > 1:
-        raise UserError("the test part is asked for in two ways. Use one of --test-images, --test-fraction and --test-rows.")
+        raise UserError(
+            "the test part is asked for in two ways. Use one of --test-images, --test-fraction and"
+            " --test-rows."
+        )
     if args.test_labels is not None and args.test_images is None:
         raise UserError("--test-labels needs the --test-images they belong to.")
     if args.test_fraction is not None and not 0 < args.test_fraction < 1:
@@ -204,9 +258,14 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
         "cost": None if predictions.cost is None else np.asarray(predictions.cost).tolist(),
         "skipped": [{"name": bad.name, "reason": bad.reason} for bad in plan.pool.bad],
         "duplicates": [[plan.images.names[i] for i in group] for group in repeats],
-        "problems": [*structural_problems(predictions), *teacher_problems(predictions.teacher, predictions.class_names)],
+        "problems": [
+            *structural_problems(predictions),
+            *teacher_problems(predictions.teacher, predictions.class_names),
+        ],
         "notes": [*plan.teacher.notes, *plan.images.notes, *_folder_note(plan)],
-        "peak_memory_bytes": peak_memory_estimate(plan.teacher, plan.pool.n_images, len(plan.recipes), available_cores()),
+        "peak_memory_bytes": peak_memory_estimate(
+            plan.teacher, plan.pool.n_images, len(plan.recipes), available_cores()
+        ),
         "seconds": round(seconds, 3),
     }
 
@@ -214,15 +273,18 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
 def _folder_note(plan: _Plan) -> list[str]:
     if plan.images.class_folders is None or plan.labels is not None:
         return []
-    return [f"The images lie in {len(plan.images.class_folders)} folders; pass --labels-from-folders if those are their classes."]
+    return [
+        f"The images lie in {len(plan.images.class_folders)} folders; pass --labels-from-folders if those are"
+        " their classes."
+    ]
 
 
 def summary(result: dict[str, Any]) -> str:
     done, missing = len(result["candidates"]), len(result["missing"])
     test = f" and {result['n_test']} test images" if result["n_test"] else ""
     lines = [
-        f"{result['file']}: {result['teacher']} and {done} of {done + missing} candidates on {result['n_images']} images{test}, "
-        f"{result['n_labels']} labeled, in {result['seconds']:.0f} s."
+        f"{result['file']}: {result['teacher']} and {done} of {done + missing} candidates on"
+        f" {result['n_images']} images{test}, {result['n_labels']} labeled, in {result['seconds']:.0f} s."
     ]
     lines += [f"skipped {bad['name']}: {bad['reason']}" for bad in result["skipped"]]
     if result["duplicates"]:

@@ -1,4 +1,6 @@
-"""What the `predict` command's arguments mean: a family, a preprocessing, labels. Knows argparse namespaces, runs nothing."""
+"""What the `predict` command's arguments mean: a family, a preprocessing, labels. Knows argparse namespaces,
+runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ GRANULARITIES: dict[str, tuple[Granularity, ...]] = {
 }
 
 
-_EXAMPLES = {"--bits": "4,8", "--percentiles": "99.5,100", "--mean": "0.485,0.456,0.406", "--std": "0.229,0.224,0.225"}
+_EXAMPLES = {
+    "--bits": "4,8",
+    "--percentiles": "99.5,100",
+    "--mean": "0.485,0.456,0.406",
+    "--std": "0.229,0.224,0.225",
+}
 
 
 def check_out_file(out: str) -> None:
@@ -45,7 +52,10 @@ def check_out_file(out: str) -> None:
     if not out.strip() or path.is_dir():
         raise UserError(f"--out is {out!r}, which is not the name of a file. Give one, e.g. predictions.npz.")
     if path.suffix != ".npz":
-        raise UserError(f"--out is {out!r}; predictions are written as .npz. Give a name such as {path.with_suffix('.npz').name}.")
+        raise UserError(
+            f"--out is {out!r}; predictions are written as .npz. Give a name such as"
+            f" {path.with_suffix('.npz').name}."
+        )
     if not path.parent.is_dir():
         raise UserError(f"the folder of --out {out!r} does not exist. Create it, or write elsewhere.")
     if not os.access(path.parent, os.W_OK):
@@ -56,14 +66,23 @@ def _numbers(text: str, option: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise UserError(f"{option} is {text!r}; it needs numbers separated by commas, e.g. {_EXAMPLES[option]}.") from None
+        raise UserError(
+            f"{option} is {text!r}; it needs numbers separated by commas, e.g. {_EXAMPLES[option]}."
+        ) from None
 
 
 def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
-    custom = [option for option in ("bits", "percentiles", "granularity", "ends") if getattr(args, option) is not None]
+    custom = [
+        option
+        for option in ("bits", "percentiles", "granularity", "ends")
+        if getattr(args, option) is not None
+    ]
     if args.candidates is not None:
         if custom:
-            raise UserError(f"--candidates picks from the standard 72 and --{custom[0]} makes another grid. Use one of them.")
+            raise UserError(
+                f"--candidates picks from the standard 72 and --{custom[0]} makes another grid. Use one of"
+                " them."
+            )
         chosen = [parse_candidate(text, standard_family()) for text in args.candidates.split(",")]
         if len(set(chosen)) < len(chosen):
             raise UserError(f"--candidates names one twice: {args.candidates}. Name each once.")
@@ -72,20 +91,30 @@ def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
     if not all(value in range(2, 9) for value in bits):
         raise UserError(f"--bits is {args.bits!r}; bit widths are whole numbers from 2 to 8.")
     percentiles = _numbers(args.percentiles, "--percentiles") if args.percentiles is not None else PERCENTILES
-    return custom_family([int(value) for value in bits], percentiles, GRANULARITIES[args.granularity or "both"], ENDS[args.ends or "both"])
+    return custom_family(
+        [int(value) for value in bits],
+        percentiles,
+        GRANULARITIES[args.granularity or "both"],
+        ENDS[args.ends or "both"],
+    )
 
 
 def choose_family(teacher: Teacher, args: argparse.Namespace) -> tuple[Recipe, ...]:
-    """Return the recipes to run: the standard 72, a custom grid or a list, within the budget if there is one."""
+    """Return the recipes to run: the standard 72, a custom grid or a list, within the budget if there is
+    one.
+    """
     recipes = _grid(args)
     if args.budget is None:
         return recipes
     budget = parse_budget(args.budget, teacher.float_bytes)
     relative = costs(teacher, recipes)
-    fitting = tuple(recipe for recipe, fits in zip(recipes, admissible(relative, budget), strict=True) if fits)
+    fitting = tuple(
+        recipe for recipe, fits in zip(recipes, admissible(relative, budget), strict=True) if fits
+    )
     if not fitting:
         raise UserError(
-            f"no candidate fits the budget {args.budget}; the smallest needs {relative.min():.1%} of the teacher's memory. Allow more."
+            f"no candidate fits the budget {args.budget}; the smallest needs {relative.min():.1%} of the"
+            " teacher's memory. Allow more."
         )
     return fitting
 
@@ -100,7 +129,10 @@ def choose_preprocessing(own: Preprocessing, args: argparse.Namespace) -> Prepro
         stated |= {"height": int(sides[0]), "width": int(sides[-1])}
     if args.resize:
         if args.resize != "none" and not args.resize.isdecimal():
-            raise UserError(f"--resize is {args.resize!r}; write a number of pixels, or none to squash images to the input size.")
+            raise UserError(
+                f"--resize is {args.resize!r}; write a number of pixels, or none to squash images to the"
+                " input size."
+            )
         stated["resize"] = None if args.resize == "none" else int(args.resize)
     for name in ("mean", "std"):
         if text := getattr(args, name):
@@ -120,10 +152,14 @@ def read_class_names(path: str | None) -> tuple[str, ...] | None:
     return tuple(line.strip() for line in lines if line.strip())
 
 
-def pool_labels(images: ImageSet, pool: Pool, teacher: Teacher, csv: str | None, from_folders: bool) -> Ints | None:
-    """Return labels in the order of the ImageSet from a CSV, the folder names or the images' own .npz; None if there are none.
+def pool_labels(
+    images: ImageSet, pool: Pool, teacher: Teacher, csv: str | None, from_folders: bool
+) -> Ints | None:
+    """Return labels in the order of the ImageSet from a CSV, the folder names or the images' own .npz; None
+    if there are none.
 
-    Rows in the CSV count in the pool's order, as in the predictions file. Raises UserError if the labels do not fit.
+    Rows in the CSV count in the pool's order, as in the predictions file. Raises UserError if the labels do
+    not fit.
     """
     if csv is not None and from_folders:
         raise UserError("labels are asked for twice, from a CSV and from folders. Use one of them.")
@@ -131,7 +167,13 @@ def pool_labels(images: ImageSet, pool: Pool, teacher: Teacher, csv: str | None,
         return labels_from_folders(images, teacher.class_names)
     if csv is None:
         return images.labels
-    sample = read_labels(csv, n_rows=pool.n_images, n_classes=teacher.n_classes, class_names=teacher.class_names, files=pool.files)
+    sample = read_labels(
+        csv,
+        n_rows=pool.n_images,
+        n_classes=teacher.n_classes,
+        class_names=teacher.class_names,
+        files=pool.files,
+    )
     labels = np.full(len(images), UNLABELED, np.int64)
     labels[pool.order[sample.rows]] = sample.labels
     return labels

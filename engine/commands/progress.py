@@ -22,7 +22,10 @@ def _duration(seconds: float | None) -> str:
 def describe(report: ProgressReport) -> str:
     """Return a report in words: stage, share, images a second, time left."""
     share = report.done / max(report.total, 1)
-    return f"{report.stage}: {share:4.0%}, {report.images_per_second:,.0f} images/s, {_duration(report.seconds_left)} left"
+    return (
+        f"{report.stage}: {share:4.0%}, {report.images_per_second:,.0f} images/s,"
+        f" {_duration(report.seconds_left)} left"
+    )
 
 
 def progress_bar(stream: TextIO | None = None) -> Callable[[ProgressReport], None]:

@@ -19,12 +19,20 @@ HELP = "choose a candidate with one rule, from few or no labels"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="predictions .npz")
-    parser.add_argument("--labels", help="CSV of row,label or file,label; without it the labels in the file are used")
-    parser.add_argument("--class-names", help="text file with one class name a line, if the predictions carry none")
+    parser.add_argument(
+        "--labels", help="CSV of row,label or file,label; without it the labels in the file are used"
+    )
+    parser.add_argument(
+        "--class-names", help="text file with one class name a line, if the predictions carry none"
+    )
     parser.add_argument("--method", required=True, help=f"one of: {', '.join(METHODS)}")
     parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
-    parser.add_argument("--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}")
-    parser.add_argument("--floor", type=float, default=1e-8, help="lower clip of probabilities before logarithms")
+    parser.add_argument(
+        "--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}"
+    )
+    parser.add_argument(
+        "--floor", type=float, default=1e-8, help="lower clip of probabilities before logarithms"
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -44,17 +52,23 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     record = {**choice_record(choice), "runner_up_name": runner_up, **_memory(predictions, choice.index)}
     if budget is not None and (stored := record["stored_cost"]) is not None and stored > budget:
         record["warnings"].append(
-            f"An ONNX file of {choice.name} takes {stored:.1%} of the float memory, more than the budget of {budget:.1%}: "
-            "ONNX has integers of 2, 4 and 8 bits only. If the file must fit, give a smaller budget or choose one of those widths."
+            f"An ONNX file of {choice.name} takes {stored:.1%} of the float memory, more than the budget of"
+            f" {budget:.1%}: ONNX has integers of 2, 4 and 8 bits only. If the file must fit, give a smaller"
+            " budget or choose one of those widths."
         )
     return record
 
 
 def _memory(predictions: Predictions, index: int) -> dict[str, Any]:
-    """Relative weight memory of a candidate: at its true bit width, and as an ONNX file stores it; None where not known."""
+    """Relative weight memory of a candidate: at its true bit width, and as an ONNX file stores it; None where
+    not known.
+    """
     if predictions.cost is None:
         return {"cost": None, "stored_cost": None}
-    return {"cost": float(predictions.cost[index]), "stored_cost": float(stored_costs(predictions.names, predictions.cost)[index])}
+    return {
+        "cost": float(predictions.cost[index]),
+        "stored_cost": float(stored_costs(predictions.names, predictions.cost)[index]),
+    }
 
 
 def with_class_names(predictions: Predictions, path: str | None) -> Predictions:
@@ -63,9 +77,13 @@ def with_class_names(predictions: Predictions, path: str | None) -> Predictions:
         return predictions
     if not Path(path).is_file():
         raise UserError(f"{path} is not a file. Give a text file with one class name a line.")
-    names = tuple(line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip())
+    names = tuple(
+        line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()
+    )
     if len(names) != predictions.n_classes or len(set(names)) != len(names):
-        raise UserError(f"{path} has {len(names)} names; {predictions.n_classes} different ones are needed, one a line.")
+        raise UserError(
+            f"{path} has {len(names)} names; {predictions.n_classes} different ones are needed, one a line."
+        )
     return replace(predictions, class_names=names)
 
 
@@ -111,7 +129,8 @@ def _listed(values: Floats | None) -> list[float] | None:
 def summary(result: dict[str, Any]) -> str:
     n, close = result["n_labels"], result.get("probability_close")
     lines = [
-        f"{result['method']} picks {result['name']} (index {result['index']}) with {n} label{'s' if n != 1 else ''}{_memory_words(result)}."
+        f"{result['method']} picks {result['name']} (index {result['index']}) with {n}"
+        f" label{'s' if n != 1 else ''}{_memory_words(result)}."
     ]
     score = f"score {result['scores'][result['index']]:.4g} ({result['better']} is better)"
     if close is not None:
@@ -136,5 +155,9 @@ def _memory_words(result: dict[str, Any]) -> str:
     cost, stored = result["cost"], result["stored_cost"]
     if cost is None:
         return ""
-    file = f" ({stored:.1%} in an ONNX file, which has no integers of its width)" if stored is not None and stored > cost + 1e-9 else ""
+    file = (
+        f" ({stored:.1%} in an ONNX file, which has no integers of its width)"
+        if stored is not None and stored > cost + 1e-9
+        else ""
+    )
     return f"; it takes {cost:.1%} of the float memory{file}"

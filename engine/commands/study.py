@@ -28,26 +28,48 @@ Number = TypeVar("Number", int, float)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     default = StudyConfig()
     parser.add_argument("files", nargs="+", metavar="FILE", help="predictions .npz with a test part")
-    parser.add_argument("--out", required=True, help="folder for the study; a killed study goes on from what is there")
-    parser.add_argument("--groups", help="CSV of family,setting,shift,seed,execution; family is a file's name without .npz")
-    parser.add_argument("--budgets", default=",".join(map(str, default.budgets)), help="numbers of labels, e.g. 10,25,50")
+    parser.add_argument(
+        "--out", required=True, help="folder for the study; a killed study goes on from what is there"
+    )
+    parser.add_argument(
+        "--groups", help="CSV of family,setting,shift,seed,execution; family is a file's name without .npz"
+    )
+    parser.add_argument(
+        "--budgets", default=",".join(map(str, default.budgets)), help="numbers of labels, e.g. 10,25,50"
+    )
     parser.add_argument("--rates", default="0", help="shares of wrong labels, e.g. 0,.2,.4")
     parser.add_argument("--rules", help=f"any of: {', '.join(STUDY_RULES)} (default: all but the last)")
-    parser.add_argument("--active", action="store_true", help="also study `auto` on labels chosen by label-next; takes longer")
-    parser.add_argument("--repetitions", type=int, help="samples drawn per cell (default: 25 with clean labels, 10 with wrong ones)")
+    parser.add_argument(
+        "--active", action="store_true", help="also study `auto` on labels chosen by label-next; takes longer"
+    )
+    parser.add_argument(
+        "--repetitions",
+        type=int,
+        help="samples drawn per cell (default: 25 with clean labels, 10 with wrong ones)",
+    )
     parser.add_argument("--memory-budgets", help="shares of float memory beside no limit, e.g. .22,.3")
     parser.add_argument("--anchors", default="pool", help=f"any of: {', '.join(ANCHORS)}")
-    parser.add_argument("--floors", default="1e-8", help="lower clips of probabilities, the main one first, e.g. 1e-8,1e-6,1e-12")
-    parser.add_argument("--workers", type=int, help="families studied at the same time (default: one per core)")
+    parser.add_argument(
+        "--floors",
+        default="1e-8",
+        help="lower clips of probabilities, the main one first, e.g. 1e-8,1e-6,1e-12",
+    )
+    parser.add_argument(
+        "--workers", type=int, help="families studied at the same time (default: one per core)"
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.workers is not None and args.workers < 1:
         raise UserError(f"--workers is {args.workers}; at least 1 is needed.")
     if not args.out.strip() or any(part.is_file() for part in (Path(args.out), *Path(args.out).parents)):
-        raise UserError(f"--out is {args.out!r}, which is not a folder. Give the name of a folder, e.g. study.")
+        raise UserError(
+            f"--out is {args.out!r}, which is not a folder. Give the name of a folder, e.g. study."
+        )
     config = _config(args)
-    result = run_study(args.files, args.out, config, groups=args.groups, workers=args.workers, on_progress=_progress_bar())
+    result = run_study(
+        args.files, args.out, config, groups=args.groups, workers=args.workers, on_progress=_progress_bar()
+    )
     report = write_report(result)
     return {
         "out": str(result.out),
@@ -85,7 +107,9 @@ def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> tuple[Num
     try:
         return tuple(kind(part) for part in _split(text))
     except ValueError:
-        raise UserError(f"{option} is {text!r}; it must be numbers with commas between them, e.g. {_EXAMPLES[option]}.") from None
+        raise UserError(
+            f"{option} is {text!r}; it must be numbers with commas between them, e.g. {_EXAMPLES[option]}."
+        ) from None
 
 
 def _progress_bar() -> Callable[[int, int], None] | None:
@@ -99,7 +123,9 @@ def _progress_bar() -> Callable[[int, int], None] | None:
         spent = time.monotonic() - started
         left = f", about {spent / done * (total - done):.0f} s left" if 0 < done < total else ""
         end = "\n" if done == total else ""
-        sys.stderr.write(f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {done}/{total} families{left}\x1b[K{end}")
+        sys.stderr.write(
+            f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {done}/{total} families{left}\x1b[K{end}"
+        )
         sys.stderr.flush()
 
     return draw
@@ -107,6 +133,11 @@ def _progress_bar() -> Callable[[int, int], None] | None:
 
 def summary(result: dict[str, Any]) -> str:
     n = len(result["families"])
-    lines = [f"{n} {'families' if n != 1 else 'family'}, {result['rows']} selections. Report: {Path(result['report'])}"]
+    lines = [
+        f"{n} {'families' if n != 1 else 'family'}, {result['rows']} selections. Report:"
+        f" {Path(result['report'])}"
+    ]
     lines += [f"- {sentence}" for sentence in result["findings"]]
-    return "\n".join(lines + [f"left out {entry['family']}: {entry['reason']}" for entry in result["skipped"]])
+    return "\n".join(
+        lines + [f"left out {entry['family']}: {entry['reason']}" for entry in result["skipped"]]
+    )

@@ -24,7 +24,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")
-    images = prepared_images(args.images, None, args.n_images, bundle_preprocessing(args.bundle)) if args.images else None
+    images = (
+        prepared_images(args.images, None, args.n_images, bundle_preprocessing(args.bundle))
+        if args.images
+        else None
+    )
     found = verify(args.bundle, images)
     return {
         "bundle": str(args.bundle),
@@ -39,5 +43,11 @@ def summary(result: dict[str, Any]) -> str:
     verdict = "verified" if result["passed"] else "NOT verified"
     lines = [f"{result['bundle']}: {result['recipe'] or 'unknown candidate'}, {verdict}."]
     return "\n".join(
-        [*lines, *(f"{'ok' if check['passed'] else 'FAILED':<7}{check['name']}: {check['sentence']}" for check in result["checks"])]
+        [
+            *lines,
+            *(
+                f"{'ok' if check['passed'] else 'FAILED':<7}{check['name']}: {check['sentence']}"
+                for check in result["checks"]
+            ),
+        ]
     )

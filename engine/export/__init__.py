@@ -1,4 +1,6 @@
-"""The exact bytes of a candidate: packed ONNX, its certificate, framework-native copies, the bundle and its verification."""
+"""The exact bytes of a candidate: packed ONNX, its certificate, framework-native copies, the bundle and its
+verification.
+"""
 
 from engine.export.bundle import write_bundle
 from engine.export.certificate import Certificate, Check, Probe, Profile, Sizes

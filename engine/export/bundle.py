@@ -1,4 +1,5 @@
-"""A bundle as a zip: write one with the same bytes each time, and read a stranger's within bounds, never onto the disk.
+"""A bundle as a zip: write one with the same bytes each time, and read a stranger's within bounds, never onto
+the disk.
 
 Knows archives and folders. What the files must contain is the business of `verification`.
 """
@@ -52,15 +53,17 @@ class Bundle:
 def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:
     """Zip the files that the folder's certificate lists, and the certificate; return the zip's path.
 
-    The same folder gives the same bytes. Raises UserError if the folder holds no complete export, or if the zip's place is taken
-    by something else than an earlier bundle.
+    The same folder gives the same bytes. Raises UserError if the folder holds no complete export, or if the
+    zip's place is taken by something else than an earlier bundle.
     """
     folder, target = Path(folder), check_zip(zip_path)
     with open_bundle(folder) as bundle:
         names = sorted({CERTIFICATE, *read_certificate(bundle).files})
         missing = [name for name in names if name not in bundle.sizes]
         if missing:
-            raise UserError(f"{folder} lacks {missing[0]}, which its certificate lists. Export the model again.")
+            raise UserError(
+                f"{folder} lacks {missing[0]}, which its certificate lists. Export the model again."
+            )
     with whole_file(target) as file, zipfile.ZipFile(file, "w") as archive:
         for name in names:
             entry = zipfile.ZipInfo(name, _EPOCH)
@@ -76,13 +79,17 @@ def read_certificate(bundle: Bundle) -> Certificate:
     try:
         text = bundle.read(CERTIFICATE).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError("certificate.json is damaged or no certificate. Export the model again, or copy the bundle again.") from error
+        raise UserError(
+            "certificate.json is damaged or no certificate. Export the model again, or copy the bundle again."
+        ) from error
     return Certificate.from_json(text)
 
 
 @contextmanager
 def open_bundle(path: str | Path) -> Iterator[Bundle]:
-    """Open a bundle folder or zip; raise UserError if it is neither, has no certificate, or breaks a bound."""
+    """Open a bundle folder or zip; raise UserError if it is neither, has no certificate, or breaks a
+    bound.
+    """
     if not str(path).strip():
         raise UserError(f"the bundle's path is empty. {_GIVE}")
     path = Path(path)
@@ -98,7 +105,10 @@ def open_bundle(path: str | Path) -> Iterator[Bundle]:
             _require_certificate(archive.namelist(), path)
             yield _archive(archive, path.name)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
-        raise UserError(f"{str(path)!r} is no bundle written by export, or a damaged one: it cannot be read as a zip. {_GIVE}") from error
+        raise UserError(
+            f"{str(path)!r} is no bundle written by export, or a damaged one: it cannot be read as a zip."
+            f" {_GIVE}"
+        ) from error
 
 
 def _require_certificate(names: Collection[str], path: Path) -> None:
@@ -108,14 +118,21 @@ def _require_certificate(names: Collection[str], path: Path) -> None:
 
 def _folder(folder: Path) -> Bundle:
     # links are left out: a bundle is read from its own folder only
-    files = {item.name: item.stat().st_size for item in folder.iterdir() if item.is_file() and not item.is_symlink()}
+    files = {
+        item.name: item.stat().st_size
+        for item in folder.iterdir()
+        if item.is_file() and not item.is_symlink()
+    }
     return Bundle(files, lambda name: (folder / name).open("rb"), False)
 
 
 def _archive(archive: zipfile.ZipFile, name: str) -> Bundle:
     entries = archive.infolist()
     if len(entries) > MAX_FILES or sum(entry.file_size for entry in entries) > MAX_BYTES:
-        raise UserError(f"{name} holds {len(entries)} files or unpacks beyond {MAX_BYTES // 1000**3} GB; a bundle does neither.")
+        raise UserError(
+            f"{name} holds {len(entries)} files or unpacks beyond {MAX_BYTES // 1000**3} GB; a bundle does"
+            " neither."
+        )
     for entry in entries:
         _refuse_strange(entry, name)
     sizes = {entry.filename: entry.file_size for entry in entries}
@@ -125,6 +142,13 @@ def _archive(archive: zipfile.ZipFile, name: str) -> Bundle:
 
 
 def _refuse_strange(entry: zipfile.ZipInfo, name: str) -> None:
-    plain = entry.filename == Path(entry.filename).name and "\\" not in entry.filename and entry.filename not in ("", ".", "..")
+    plain = (
+        entry.filename == Path(entry.filename).name
+        and "\\" not in entry.filename
+        and entry.filename not in ("", ".", "..")
+    )
     if not plain or entry.is_dir() or stat.S_ISLNK(entry.external_attr >> 16) or entry.flag_bits & 0x1:
-        raise UserError(f"{name} contains {entry.filename!r}: a bundle has plain files only, no folders, links or passwords.")
+        raise UserError(
+            f"{name} contains {entry.filename!r}: a bundle has plain files only, no folders, links or"
+            " passwords."
+        )

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports use to its maker unless told before it is imported
+# onnxruntime reports use to its maker unless told before it is imported
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime as ort
 
 FAST = False  # True unpacks the weights to float at load: faster, and as much memory as the float model
@@ -44,11 +45,17 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def to_size(image: Image.Image, p: dict[str, Any]) -> Image.Image:
-    """Bring the shorter side to `resize` and crop the centre; without `resize`, squash the image to the input size."""
+    """Bring the shorter side to `resize` and crop the centre; without `resize`, squash the image to the input
+    size.
+    """
     method = Image.Resampling[p["interpolation"].upper()]
     width, height = image.size
     if p["resize"] is None:
-        return image if image.size == (p["width"], p["height"]) else image.resize((p["width"], p["height"]), method)
+        return (
+            image
+            if image.size == (p["width"], p["height"])
+            else image.resize((p["width"], p["height"]), method)
+        )
     grown = int(p["resize"] * max(width, height) / min(width, height))
     new_width, new_height = (p["resize"], grown) if width <= height else (grown, p["resize"])
     left, top = round((new_width - p["width"]) / 2.0), round((new_height - p["height"]) / 2.0)

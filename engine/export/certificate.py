@@ -33,7 +33,9 @@ class Check:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes on disk; what a file has beyond its weights is the graph. `needed` is what integer containers, scales and float parts require; `theory` counts codes at their true width."""
+    """Bytes on disk; what a file has beyond its weights is the graph. `needed` is what integer containers,
+    scales and float parts require; `theory` counts codes at their true width.
+    """
 
     file: int
     float_file: int
@@ -46,7 +48,9 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Profile:
-    """One way to load a file, measured alone in a fresh process with one thread. Medians; resident memory is the growth over an empty runtime."""
+    """One way to load a file, measured alone in a fresh process with one thread. Medians; resident memory is
+    the growth over an empty runtime.
+    """
 
     name: str
     load_ms: float
@@ -59,8 +63,8 @@ class Profile:
 class Probe:
     """Inputs whose expected probabilities are kept, so that anyone can repeat the comparison.
 
-    `probs` holds (n, K) little-endian float32 in base64. Seeded noise is described by `seed`; the user's own images by the
-    sha256 of each prepared image, so that the images themselves need not travel.
+    `probs` holds (n, K) little-endian float32 in base64. Seeded noise is described by `seed`; the user's own
+    images by the sha256 of each prepared image, so that the images themselves need not travel.
     """
 
     probs: str
@@ -71,7 +75,9 @@ class Probe:
     digests: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, probs: Floats, limit: float, *, seed: int | None = None, digests: tuple[str, ...] = ()) -> Probe:
+    def of(
+        cls, probs: Floats, limit: float, *, seed: int | None = None, digests: tuple[str, ...] = ()
+    ) -> Probe:
         """Keep probabilities (n, K)."""
         content = base64.b64encode(np.asarray(probs, "<f4").tobytes()).decode()
         return cls(content, probs.shape[0], probs.shape[1], limit, seed, digests)
@@ -79,14 +85,20 @@ class Probe:
     def array(self) -> Floats:
         """Return the probabilities, (n, K); raise UserError if they are damaged."""
         try:
-            return np.frombuffer(base64.b64decode(self.probs, validate=True), "<f4").reshape(self.n_images, self.n_classes)
+            return np.frombuffer(base64.b64decode(self.probs, validate=True), "<f4").reshape(
+                self.n_images, self.n_classes
+            )
         except ValueError as error:
-            raise UserError("certificate.json is damaged: its stored probabilities cannot be read. Copy the bundle again.") from error
+            raise UserError(
+                "certificate.json is damaged: its stored probabilities cannot be read. Copy the bundle again."
+            ) from error
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The evidence that a file is the model it is said to be. `files` maps each file of the bundle to its sha256."""
+    """The evidence that a file is the model it is said to be. `files` maps each file of the bundle to its
+    sha256.
+    """
 
     recipe: str
     teacher: Mapping[str, Any]
@@ -113,7 +125,9 @@ class Certificate:
 
     @property
     def finding(self) -> str:
-        """What the checks showed of the file, as the end of a sentence that claims no more than what was compared."""
+        """What the checks showed of the file, as the end of a sentence that claims no more than what was
+        compared.
+        """
         if not self.passed:
             return "did not pass: do not deploy it"
         n_images = self.model.get("n_images", "some")
@@ -123,9 +137,14 @@ class Certificate:
         return f"repeats the quantized model of its recipe on {n_images} {inputs}"
 
     def to_json(self) -> str:
-        """Return the certificate as JSON text, the same text for the same content, with a seal that shows accidental edits."""
+        """Return the certificate as JSON text, the same text for the same content, with a seal that shows
+        accidental edits.
+        """
         content = plain({"format": FORMAT, "passed": self.passed, **asdict(self)})
-        return json.dumps({**content, "seal": _seal(content)}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        return (
+            json.dumps({**content, "seal": _seal(content)}, indent=1, sort_keys=True, ensure_ascii=False)
+            + "\n"
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -134,13 +153,22 @@ class Certificate:
             content = json.loads(text)
             stated = content.pop("seal")
             if content.pop("format") != FORMAT:
-                raise UserError(f"the certificate is not of the kind {FORMAT!r}. Export the model again with this version.")
+                raise UserError(
+                    f"the certificate is not of the kind {FORMAT!r}. Export the model again with this"
+                    " version."
+                )
             verdict = content.pop("passed")
             certificate = cls._from_fields(content)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise UserError("certificate.json is damaged or no certificate. Export the model again, or copy the bundle again.") from error
+            raise UserError(
+                "certificate.json is damaged or no certificate. Export the model again, or copy the bundle"
+                " again."
+            ) from error
         if stated != _seal({"format": FORMAT, "passed": verdict, **content}) or verdict != certificate.passed:
-            raise UserError("certificate.json was edited after it was written: its seal does not match. Export the model again.")
+            raise UserError(
+                "certificate.json was edited after it was written: its seal does not match. Export the model"
+                " again."
+            )
         return certificate
 
     @classmethod
@@ -152,18 +180,35 @@ class Certificate:
         made["checks"] = tuple(Check(**item) for item in content["checks"])
         made["sizes"] = Sizes(**content["sizes"])
         made["profiles"] = tuple(Profile(**item) for item in content["profiles"])
-        made["probes"] = tuple(Probe(**{**item, "digests": tuple(item["digests"])}) for item in content["probes"])
+        made["probes"] = tuple(
+            Probe(**{**item, "digests": tuple(item["digests"])}) for item in content["probes"]
+        )
         made["notes"] = tuple(content["notes"])
         return cls(**made)
 
 
 def _require_types(content: dict[str, Any]) -> None:
-    """Raise TypeError where a stranger's certificate holds something else than what is computed with later."""
-    kinds: list[tuple[Any, type | tuple[type, ...]]] = [(content["recipe"], str), (content["files"], dict), (content["sizes"], dict)]
+    """Raise TypeError where a stranger's certificate holds something else than what is computed with
+    later.
+    """
+    kinds: list[tuple[Any, type | tuple[type, ...]]] = [
+        (content["recipe"], str),
+        (content["files"], dict),
+        (content["sizes"], dict),
+    ]
     kinds += [(item, str) for pair in content["files"].items() for item in pair]
-    kinds += [(check[key], kind) for check in content["checks"] for key, kind in (("name", str), ("passed", bool), ("sentence", str))]
+    kinds += [
+        (check[key], kind)
+        for check in content["checks"]
+        for key, kind in (("name", str), ("passed", bool), ("sentence", str))
+    ]
     for probe in content["probes"]:
-        kinds += [(probe["probs"], str), (probe["n_images"], int), (probe["n_classes"], int), (probe["seed"], (int, type(None)))]
+        kinds += [
+            (probe["probs"], str),
+            (probe["n_images"], int),
+            (probe["n_classes"], int),
+            (probe["seed"], (int, type(None))),
+        ]
         kinds += [(probe["limit"], float), *((digest, str) for digest in probe["digests"])]
     for value, kind in kinds:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

@@ -87,25 +87,37 @@ def check_images(request: Request) -> None:
     teacher, images, judged = request.teacher, request.images, request.judged
     if images is None:
         if judged is not None:
-            raise UserError("judged predictions were given without the images they belong to. Give both, or neither.")
+            raise UserError(
+                "judged predictions were given without the images they belong to. Give both, or neither."
+            )
         return
     shape = random_images(1, teacher.preprocessing, 0).shape[1:]
     if images.ndim != 4 or images.shape[1:] != shape or not len(images):
-        raise UserError(f"the images have shape {images.shape}; {teacher.name} takes (n, {', '.join(map(str, shape))}).")
+        raise UserError(
+            f"the images have shape {images.shape}; {teacher.name} takes (n, {', '.join(map(str, shape))})."
+        )
     if judged is not None and judged.shape != (len(images), teacher.n_classes):
         wanted = (len(images), teacher.n_classes)
-        raise UserError(f"the judged predictions have shape {judged.shape}; {wanted} is needed, one row per image.")
+        raise UserError(
+            f"the judged predictions have shape {judged.shape}; {wanted} is needed, one row per image."
+        )
 
 
 def draft(request: Request, packed: PackedModel, steps: Steps) -> Certificate:
-    """Run every check and measurement on the packed bytes and return the certificate, still without hashes."""
+    """Run every check and measurement on the packed bytes and return the certificate, still without
+    hashes.
+    """
     teacher, recipe = request.teacher, request.recipe
     weights = candidate_weights(teacher, recipe)
     trial = _trial(request, weights)
     checks = list(steps.counted(_checks(request, packed.content, trial.comparison, weights)))
     sizes = measure_sizes(teacher, recipe, packed.content, request.max_opset)
     checks += [*trial.checks, check_sizes(sizes)]
-    measured = measure_profiles(float_model(teacher), packed.content, teacher.preprocessing) if request.profiles else ()
+    measured = (
+        measure_profiles(float_model(teacher), packed.content, teacher.preprocessing)
+        if request.profiles
+        else ()
+    )
     return Certificate(
         recipe=recipe.slug,
         teacher=_teacher_facts(teacher),
@@ -141,17 +153,21 @@ class _Trial:
 def _trial(request: Request, weights: Weights) -> _Trial:
     """Seeded noise always, so that anyone can repeat the comparison; the user's images where there are any.
 
-    Predictions stored in half precision are too coarse to compare a file with: they check the float graph, and that checks the file.
+    Predictions stored in half precision are too coarse to compare a file with: they check the float graph,
+    and that checks the file.
     """
     teacher = request.teacher
     candidate = float_candidate(teacher, weights)
     noise = random_images(PROBE_IMAGES, teacher.preprocessing, PROBE_SEED)
-    expected, limit = run_file(candidate, noise, teacher.output, options()), rounding_limit(candidate, noise, teacher.output)
+    expected, limit = (
+        run_file(candidate, noise, teacher.output, options()),
+        rounding_limit(candidate, noise, teacher.output),
+    )
     probe = Probe.of(expected, limit, seed=PROBE_SEED)
     if request.images is None:
         note = (
-            f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed {PROBE_SEED}), against predictions "
-            "of the dequantized float graph, made now."
+            f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed"
+            f" {PROBE_SEED}), against predictions of the dequantized float graph, made now."
         )
         return _Trial(Comparison(noise, expected, teacher.output, limit), (probe,), note)
     images = np.ascontiguousarray(request.images, np.float32)
@@ -159,19 +175,27 @@ def _trial(request: Request, weights: Weights) -> _Trial:
     extra: tuple[Check, ...] = ()
     judged, origin = stored, "their stored predictions"
     if judged is None or judged.dtype == np.float16:
-        judged, origin = run_file(candidate, images, teacher.output, options()), "predictions of the dequantized float graph, made now"
+        judged, origin = (
+            run_file(candidate, images, teacher.output, options()),
+            "predictions of the dequantized float graph, made now",
+        )
         extra = () if stored is None else (check_rounded(stored, judged),)
     limit = rounding_limit(candidate, images, teacher.output)
     own = Probe.of(judged[:KEPT_IMAGES], limit, digests=image_digests(images[:KEPT_IMAGES]))
     note = f"The checks ran on {len(images)} of the user's images against {origin}."
-    return _Trial(Comparison(images, np.asarray(judged, np.float64), teacher.output, limit), (probe, own), note, extra)
+    return _Trial(
+        Comparison(images, np.asarray(judged, np.float64), teacher.output, limit), (probe, own), note, extra
+    )
 
 
 def _rounding_note(limit: float) -> tuple[str, ...]:
     if limit <= LIMIT:
         return ()
     return (
-        f"This model magnifies float32 rounding: the float graph differs from itself between optimization levels, so {limit:.1e} is allowed.",
+        (
+            "This model magnifies float32 rounding: the float graph differs from itself between optimization"
+            f" levels, so {limit:.1e} is allowed."
+        ),
     )
 
 
@@ -193,11 +217,19 @@ def _teacher_facts(teacher: Teacher) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     packages = ("numpy", "onnx", "onnxruntime")
-    return {"anchorpoint": __version__, "python": platform.python_version(), **{name: version(name) for name in packages}}
+    return {
+        "anchorpoint": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
 
 
 def _command(request: Request) -> str:
-    words = ["python -m engine export", f"--teacher {request.teacher.source}", f"--candidate {request.recipe.slug}"]
+    words = [
+        "python -m engine export",
+        f"--teacher {request.teacher.source}",
+        f"--candidate {request.recipe.slug}",
+    ]
     if request.max_opset != OPSET_INT2:
         words.append(f"--max-opset {request.max_opset}")
     if set(request.formats) != {"onnx"}:

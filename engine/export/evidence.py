@@ -1,4 +1,5 @@
-"""Why this candidate: a choice as the record that a certificate keeps, and whether its predictions can be this teacher's.
+"""Why this candidate: a choice as the record that a certificate keeps, and whether its predictions can be
+this teacher's.
 
 Knows choices and predictions, not how either was made.
 """
@@ -15,14 +16,16 @@ _COST_TOLERANCE = 5e-4  # costs may have been written with three decimals; other
 
 
 def check_predictions(predictions: Predictions, teacher: Teacher) -> None:
-    """Raise UserError if the predictions cannot be this teacher's: other classes, or candidates that cost another share of it.
+    """Raise UserError if the predictions cannot be this teacher's: other classes, or candidates that cost
+    another share of it.
 
-    A predictions file names no teacher. Another model of the same shape passes here; comparing outputs on images finds it.
+    A predictions file names no teacher. Another model of the same shape passes here; comparing outputs on
+    images finds it.
     """
     if predictions.n_classes != teacher.n_classes:
         raise UserError(
-            f"the predictions have {predictions.n_classes} classes and {teacher.name} has {teacher.n_classes}: they are of another model. "
-            "Give the predictions made with this teacher."
+            f"the predictions have {predictions.n_classes} classes and {teacher.name} has"
+            f" {teacher.n_classes}: they are of another model. Give the predictions made with this teacher."
         )
     if predictions.cost is None:
         return
@@ -30,13 +33,16 @@ def check_predictions(predictions: Predictions, teacher: Teacher) -> None:
         recipe = _recipe(name)
         if recipe is not None and abs(cost(teacher, recipe) - stated) > _COST_TOLERANCE:
             raise UserError(
-                f"the predictions are of another model than {teacher.name}: {name} costs {stated:.4%} of the float weights there, "
-                f"{cost(teacher, recipe):.4%} here. Give the predictions made with this teacher."
+                f"the predictions are of another model than {teacher.name}: {name} costs {stated:.4%} of the"
+                f" float weights there, {cost(teacher, recipe):.4%} here. Give the predictions made with this"
+                " teacher."
             )
 
 
 def _recipe(name: str) -> Recipe | None:
-    """Return the recipe a candidate's name states; None for a name from another quantizer, whose cost is its own."""
+    """Return the recipe a candidate's name states; None for a name from another quantizer, whose cost is its
+    own.
+    """
     try:
         return parse_slug(name)
     except UserError:
@@ -44,7 +50,9 @@ def _recipe(name: str) -> Recipe | None:
 
 
 def choice_evidence(choice: Choice, predictions: Predictions) -> dict[str, Any]:
-    """Return the rule, what it saw, its scores of all candidates, the runner-up and its warnings, ready for JSON."""
+    """Return the rule, what it saw, its scores of all candidates, the runner-up and its warnings, ready for
+    JSON.
+    """
     runner_up = None if choice.runner_up is None else predictions.names[choice.runner_up]
     record: dict[str, Any] = plain(
         {

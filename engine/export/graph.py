@@ -1,4 +1,5 @@
-"""Write a candidate as plain ONNX: the teacher's graph with packed integer initializers behind DequantizeLinear.
+"""Write a candidate as plain ONNX: the teacher's graph with packed integer initializers behind
+DequantizeLinear.
 
 Knows ONNX and the quantizer's codes. Knows nothing of runtimes, files or certificates.
 """
@@ -29,7 +30,9 @@ _TYPES = {8: TensorProto.INT8, 4: TensorProto.INT4, 2: TensorProto.INT2}
 
 @dataclass(frozen=True, eq=False)
 class PackedModel:
-    """A candidate's file: its bytes, the opset it needs, the width of its integer containers, and what deserves a word."""
+    """A candidate's file: its bytes, the opset it needs, the width of its integer containers, and what
+    deserves a word.
+    """
 
     content: bytes
     opset: int
@@ -38,7 +41,9 @@ class PackedModel:
 
 
 def container_bits(bits: int, max_opset: int = OPSET_INT2) -> int:
-    """Return the width of the ONNX integer that holds codes of `bits`: 2, 4 or 8. INT2 exists from opset 25 on."""
+    """Return the width of the ONNX integer that holds codes of `bits`: 2, 4 or 8. INT2 exists from opset 25
+    on.
+    """
     width = stored_bits(bits)
     return 4 if width == 2 and max_opset < OPSET_INT2 else width
 
@@ -46,22 +51,37 @@ def container_bits(bits: int, max_opset: int = OPSET_INT2) -> int:
 def pack_model(teacher: Teacher, recipe: Recipe, *, max_opset: int = OPSET_INT2) -> PackedModel:
     """Return the candidate as ONNX bytes: the same bytes for the same teacher, recipe and opset.
 
-    Each quantized kernel becomes integers -> DequantizeLinear -> Reshape (-> Transpose) under the kernel's old name.
-    Raises UserError if the recipe does not suit the teacher, or the graph cannot be expressed at the opset it needs.
+    Each quantized kernel becomes integers -> DequantizeLinear -> Reshape (-> Transpose) under the kernel's
+    old name. Raises UserError if the recipe does not suit the teacher, or the graph cannot be expressed at
+    the opset it needs.
     """
     if max_opset < OPSET_INT4:
-        raise UserError(f"--max-opset is {max_opset}; packed integers need opset {OPSET_INT4} or newer. Give {OPSET_INT4} or {OPSET_INT2}.")
+        raise UserError(
+            f"--max-opset is {max_opset}; packed integers need opset {OPSET_INT4} or newer. Give {OPSET_INT4}"
+            f" or {OPSET_INT2}."
+        )
     check_family(teacher, [recipe])
     width = container_bits(recipe.bits, max_opset)
-    model = _at_opset(onnx.ModelProto.FromString(teacher.graph), OPSET_INT2 if width == 2 else OPSET_INT4, max_opset)
+    model = _at_opset(
+        onnx.ModelProto.FromString(teacher.graph), OPSET_INT2 if width == 2 else OPSET_INT4, max_opset
+    )
     _strip(model)
     _replace_kernels(model.graph, quantized_weights(teacher, recipe), width)
     _describe(model, teacher, recipe)
     _check(model)
     notes: tuple[str, ...] = ()
     if width > recipe.bits:
-        wish = " (opset 25 has 2-bit integers; it was ruled out by the highest opset asked for)" if recipe.bits == 2 else ""
-        notes = (f"ONNX has no {recipe.bits}-bit integer here, so codes of {recipe.bits} bits are stored as INT{width}{wish}.",)
+        wish = (
+            " (opset 25 has 2-bit integers; it was ruled out by the highest opset asked for)"
+            if recipe.bits == 2
+            else ""
+        )
+        notes = (
+            (
+                f"ONNX has no {recipe.bits}-bit integer here, so codes of {recipe.bits} bits are stored as"
+                f" INT{width}{wish}."
+            ),
+        )
     return PackedModel(model.SerializeToString(deterministic=True), _opset(model), width, notes)
 
 
@@ -73,32 +93,47 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _at_opset(model: onnx.ModelProto, needed: int, max_opset: int) -> onnx.ModelProto:
-    """Return the model at the needed opset, or at its own if that is newer; refuse what cannot be converted."""
+    """Return the model at the needed opset, or at its own if that is newer; refuse what cannot be
+    converted.
+    """
     version = _opset(model)
     target = max(version, needed)
     if target > max_opset:
-        raise UserError(f"the teacher's graph uses opset {version}, above --max-opset {max_opset}. Raise --max-opset to {version}.")
+        raise UserError(
+            f"the teacher's graph uses opset {version}, above --max-opset {max_opset}. Raise --max-opset to"
+            f" {version}."
+        )
     if target > version:
         try:
             model = version_converter.convert_version(model, target)
         except RuntimeError as error:
             raise UserError(
-                f"the teacher's graph uses opset {version} and cannot be converted to {target} ({str(error).strip().splitlines()[0][:200]}). "
-                f"Export the teacher with opset {target}, or pass --max-opset {OPSET_INT4}."
+                f"the teacher's graph uses opset {version} and cannot be converted to {target}"
+                f" ({str(error).strip().splitlines()[0][:200]}). Export the teacher with opset {target}, or"
+                f" pass --max-opset {OPSET_INT4}."
             ) from error
     model.ir_version = max(int(model.ir_version), _IR_VERSIONS.get(target, _IR_VERSIONS[OPSET_INT2]))
     return model
 
 
 def _strip(model: onnx.ModelProto) -> None:
-    """Drop what does not change a prediction: exporters leave stack traces with the paths of the machine they ran on."""
+    """Drop what does not change a prediction: exporters leave stack traces with the paths of the machine they
+    ran on.
+    """
     del model.graph.value_info[:]
     model.doc_string = model.graph.doc_string = ""
-    for item in (model.graph, *model.graph.node, *model.graph.initializer, *model.graph.input, *model.graph.output):
+    for item in (
+        model.graph,
+        *model.graph.node,
+        *model.graph.initializer,
+        *model.graph.input,
+        *model.graph.output,
+    ):
         item.doc_string = ""
         del item.metadata_props[:]
     for tensor in model.graph.initializer:
-        # protobuf keeps small arrays as lists of numbers, some of them wider than the numbers are; raw bytes are exact in size
+        # protobuf keeps small arrays as lists of numbers, some of them wider than the numbers are; raw bytes
+        # are exact in size
         if not tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
             tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
 
@@ -108,7 +143,9 @@ def _strip(model: onnx.ModelProto) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Stored:
-    """How one kernel lies in the file: the codes' shape, the axis its scales run along, and the way back to the kernel."""
+    """How one kernel lies in the file: the codes' shape, the axis its scales run along, and the way back to
+    the kernel.
+    """
 
     codes: NDArray[np.int8]
     axis: int | None  # None: one scale for the whole tensor
@@ -118,10 +155,12 @@ class _Stored:
 
 
 def _layout(quantized: Quantized) -> _Stored:
-    """Choose a stored shape that differs from the kernel's, so that the Reshape never is a no-op a runtime could remove.
+    """Choose a stored shape that differs from the kernel's, so that the Reshape never is a no-op a runtime
+    could remove.
 
-    onnxruntime turns DequantizeLinear directly before MatMul into an operator that also quantizes activations: a
-    different model from the one that was judged. The Reshape in between keeps it from doing so.
+    onnxruntime turns DequantizeLinear directly before MatMul into an operator that also quantizes
+    activations: a different model from the one that was judged. The Reshape in between keeps it from doing
+    so.
     """
     kernel, codes = quantized.kernel, quantized.codes
     if len(quantized.scales) == 1:
@@ -134,7 +173,9 @@ def _layout(quantized: Quantized) -> _Stored:
         moved = (kernel.groups, outputs, inputs // kernel.groups, *window)
         return _Stored(rows, 0, moved, (0, 2, 1, *range(3, len(moved))), kernel.shape)
     order = (*kernel.axes, *(axis for axis in range(len(kernel.shape)) if axis not in kernel.axes))
-    return _Stored(rows, 0, tuple(kernel.shape[axis] for axis in order), tuple(int(axis) for axis in np.argsort(order)))
+    return _Stored(
+        rows, 0, tuple(kernel.shape[axis] for axis in order), tuple(int(axis) for axis in np.argsort(order))
+    )
 
 
 def _is_grouped_transpose(kernel: Kernel) -> bool:
@@ -142,13 +183,16 @@ def _is_grouped_transpose(kernel: Kernel) -> bool:
 
 
 def _replace_kernels(graph: onnx.GraphProto, quantized: dict[str, Quantized], width: int) -> None:
-    """Swap each kernel's initializer for integers and the nodes that turn them back, in the place the old one had."""
+    """Swap each kernel's initializer for integers and the nodes that turn them back, in the place the old one
+    had.
+    """
     initializers: dict[str, onnx.TensorProto] = {}
     nodes = []
     for tensor in graph.initializer:
         if tensor.name in quantized:
             added, chain = _packed_kernel(tensor.name, quantized[tensor.name], width)
-            initializers.update((item.name, item) for item in added)  # kernels of one shape share the constant that says so
+            # kernels of one shape share the constant that says so
+            initializers.update((item.name, item) for item in added)
             nodes.extend(chain)
         else:
             initializers[tensor.name] = tensor
@@ -158,7 +202,9 @@ def _replace_kernels(graph: onnx.GraphProto, quantized: dict[str, Quantized], wi
     graph.node.extend(nodes)
 
 
-def _packed_kernel(name: str, quantized: Quantized, width: int) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto]]:
+def _packed_kernel(
+    name: str, quantized: Quantized, width: int
+) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto]]:
     stored = _layout(quantized)
     scales = quantized.scales.reshape(() if stored.axis is None else (-1,))
     part = {key: f"{name}:{key}" for key in ("codes", "scale", "zero", "float", "moved", "turned")}
@@ -171,14 +217,24 @@ def _packed_kernel(name: str, quantized: Quantized, width: int) -> tuple[list[on
     ]
     axis: dict[str, Any] = {} if stored.axis is None else {"axis": stored.axis}
     nodes = [
-        helper.make_node("DequantizeLinear", [part["codes"], part["scale"], part["zero"]], [part["float"]], part["float"], **axis),
+        helper.make_node(
+            "DequantizeLinear",
+            [part["codes"], part["scale"], part["zero"]],
+            [part["float"]],
+            part["float"],
+            **axis,
+        ),
         helper.make_node("Reshape", [part["float"], shape.name], [part["moved"]], part["moved"]),
     ]
     if stored.perm is not None:
-        nodes.append(helper.make_node("Transpose", [part["moved"]], [part["turned"]], part["turned"], perm=stored.perm))
+        nodes.append(
+            helper.make_node("Transpose", [part["moved"]], [part["turned"]], part["turned"], perm=stored.perm)
+        )
     if stored.split is not None:
         initializers.append(_shape(stored.split))
-        nodes.append(helper.make_node("Reshape", [part["turned"], initializers[-1].name], [name], f"{name}:kernel"))
+        nodes.append(
+            helper.make_node("Reshape", [part["turned"], initializers[-1].name], [name], f"{name}:kernel")
+        )
     nodes[-1].output[0] = name
     return initializers, nodes
 
@@ -188,7 +244,8 @@ def _shape(shape: tuple[int, ...]) -> onnx.TensorProto:
 
 
 def _integers(name: str, codes: NDArray[np.int8], width: int) -> onnx.TensorProto:
-    # make_tensor writes INT8 and INT4 numbers as int32, four to eight times the bytes; raw packed bytes are what is meant
+    # make_tensor writes INT8 and INT4 numbers as int32, four to eight times the bytes; raw packed bytes are
+    # what is meant
     content = pack(codes, width).tobytes()
     return helper.make_tensor(name, _TYPES[width], codes.shape, content, raw=True)
 
@@ -211,7 +268,9 @@ def _describe(model: onnx.ModelProto, teacher: Teacher, recipe: Recipe) -> None:
 
 
 def float_model(teacher: Teacher) -> bytes:
-    """Return the teacher as a file of its own, without the notes exporters leave: what a candidate's size is measured against."""
+    """Return the teacher as a file of its own, without the notes exporters leave: what a candidate's size is
+    measured against.
+    """
     model = onnx.ModelProto.FromString(teacher.graph)
     _strip(model)
     content: bytes = model.SerializeToString(deterministic=True)
@@ -223,7 +282,10 @@ def _check(model: onnx.ModelProto) -> None:
     foreign = sorted({item.domain for item in model.opset_import if item.domain not in ("", "ai.onnx")})
     used = sorted({node.domain for node in model.graph.node if node.domain not in ("", "ai.onnx")})
     if used:
-        raise UserError(f"the teacher's graph uses operators of {', '.join(used)}, which not every runtime has. Export it with plain ONNX.")
+        raise UserError(
+            f"the teacher's graph uses operators of {', '.join(used)}, which not every runtime has. Export it"
+            " with plain ONNX."
+        )
     kept = [item for item in model.opset_import if item.domain not in foreign]
     del model.opset_import[:]
     model.opset_import.extend(kept)
@@ -232,4 +294,6 @@ def _check(model: onnx.ModelProto) -> None:
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         reason = str(error).strip().splitlines()[0][:300]
-        raise UserError(f"the packed graph is not valid ONNX: {reason}. Export the teacher again with fewer custom parts.") from error
+        raise UserError(
+            f"the packed graph is not valid ONNX: {reason}. Export the teacher again with fewer custom parts."
+        ) from error

@@ -1,4 +1,5 @@
-"""Measure what a file costs to load and run: float, packed, and folded, each alone in a fresh process with one thread.
+"""Measure what a file costs to load and run: float, packed, and folded, each alone in a fresh process with
+one thread.
 
 Knows how to start the worker and read its numbers.
 """
@@ -18,8 +19,13 @@ from engine.types import Preprocessing
 _WORKER = Path(__file__).with_name("profile_worker.py")
 _SENTENCES = {
     "float": "The float teacher, for comparison.",
-    "packed": "The exported file as any runtime loads it: weights stay packed in memory and are unpacked at each use.",
-    "folded": "The exported file with session.disable_quant_qdq=1: weights become float at load, faster and larger.",
+    "packed": (
+        "The exported file as any runtime loads it: weights stay packed in memory and are unpacked at each"
+        " use."
+    ),
+    "folded": (
+        "The exported file with session.disable_quant_qdq=1: weights become float at load, faster and larger."
+    ),
 }
 _RUNS = 7
 _SECONDS = 300
@@ -35,7 +41,11 @@ def measure_profiles(float_file: bytes, content: bytes, preprocessing: Preproces
             path.write_bytes(model)
             numbers = _run(path, name, shape)
             yield Profile(
-                name, round(numbers["load_ms"], 3), round(numbers["latency_ms"], 3), int(numbers["resident_bytes"] or 0), _SENTENCES[name]
+                name,
+                round(numbers["load_ms"], 3),
+                round(numbers["latency_ms"], 3),
+                int(numbers["resident_bytes"] or 0),
+                _SENTENCES[name],
             )
 
 

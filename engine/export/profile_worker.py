@@ -1,4 +1,5 @@
-"""Load one ONNX file in a fresh process and print what it cost as JSON: run by path, imports onnxruntime and NumPy only.
+"""Load one ONNX file in a fresh process and print what it cost as JSON: run by path, imports onnxruntime and
+NumPy only.
 
 Arguments: the file, `packed` or `folded`, the number of timed runs, then the shape of one image.
 """

@@ -1,4 +1,5 @@
-"""A certificate for reading: a self-contained HTML page, the bundle's README, and the script that runs the model.
+"""A certificate for reading: a self-contained HTML page, the bundle's README, and the script that runs the
+model.
 
 Knows layout and words. Every number comes from the certificate, and every text in it is escaped.
 """
@@ -40,14 +41,19 @@ def size(n: float) -> str:
 
 def size_words(certificate: Certificate) -> str:
     """Say what the recipe counts, what the file takes, and why the two differ."""
-    sizes, bits, width = certificate.sizes, parse_slug(certificate.recipe).bits, certificate.model["container_bits"]
+    sizes, bits, width = (
+        certificate.sizes,
+        parse_slug(certificate.recipe).bits,
+        certificate.model["container_bits"],
+    )
     stored, graph = size(sizes.weights - sizes.theory), size(sizes.file - sizes.weights)
     reason = f"codes of {bits} bits stored as INT{width} add {stored}, the graph {graph}"
     if width == bits:
         reason = f"graph and zero points add {size(sizes.file - sizes.theory)}"
     return (
-        f"The recipe counts {size(sizes.theory)}, {sizes.theory / sizes.float_weights:.1%} of the float weights; "
-        f"the file takes {size(sizes.file)}, {sizes.file / sizes.float_file:.1%} of the float file: {reason}."
+        f"The recipe counts {size(sizes.theory)}, {sizes.theory / sizes.float_weights:.1%} of the float"
+        f" weights; the file takes {size(sizes.file)}, {sizes.file / sizes.float_file:.1%} of the float file:"
+        f" {reason}."
     )
 
 
@@ -58,11 +64,19 @@ def certificate_html(certificate: Certificate) -> str:
     """Return the certificate as one HTML page that loads nothing else."""
     c = certificate
     failed = [check.name for check in c.checks if not check.passed]
-    lead = f"{len(c.checks)} of {len(c.checks)} checks passed." if c.passed else f"Failed: {', '.join(failed)}."
+    lead = (
+        f"{len(c.checks)} of {len(c.checks)} checks passed." if c.passed else f"Failed: {', '.join(failed)}."
+    )
     body = [
-        f"<h1>{'✓' if c.passed else '✗'} <span class={'ok' if c.passed else 'bad'}>This file {escape(c.finding)}</span></h1>",
-        f"<p><strong>{escape(c.recipe)}</strong> of {escape(str(c.teacher['name']))}: {size(c.sizes.file)} on disk, "
-        f"{c.sizes.file / c.sizes.float_file:.1%} of the float file. {escape(lead)}</p>",
+        (
+            f"<h1>{'✓' if c.passed else '✗'} <span class={'ok' if c.passed else 'bad'}>This file"
+            f" {escape(c.finding)}</span></h1>"
+        ),
+        (
+            f"<p><strong>{escape(c.recipe)}</strong> of {escape(str(c.teacher['name']))}:"
+            f" {size(c.sizes.file)} on disk, {c.sizes.file / c.sizes.float_file:.1%} of the float file."
+            f" {escape(lead)}</p>"
+        ),
         "<h2>Size</h2>",
         _size_bars(c.sizes),
         f"<p>{escape(size_words(c))}</p>",
@@ -81,8 +95,10 @@ def certificate_html(certificate: Certificate) -> str:
 
 def _page(title: str, body: str) -> str:
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
+        ' content="width=device-width,initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src'
+        " 'unsafe-inline'\">"
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
     )
 
@@ -96,7 +112,11 @@ def _size_bars(sizes: Sizes) -> str:
     )
     largest = max(value for _, value in bars)
     rows = [
-        [escape(name), f'<div class=bar style="width:{max(0.3, 100 * value / largest):.1f}%"></div>', _nowrap(size(value))]
+        [
+            escape(name),
+            f'<div class=bar style="width:{max(0.3, 100 * value / largest):.1f}%"></div>',
+            _nowrap(size(value)),
+        ]
         for name, value in bars
     ]
     types = ", ".join(f"{name} {size(value)}" for name, value in sizes.by_type.items())
@@ -123,7 +143,10 @@ def _profiles(c: Certificate) -> str:
     if not c.profiles:
         return "<h2>Load profiles</h2><p class=soft>Not measured.</p>"
     rows = [
-        [*map(_nowrap, (p.name, f"{p.latency_ms:.3g} ms", size(p.resident_bytes), f"{p.load_ms:.3g} ms")), escape(p.sentence)]
+        [
+            *map(_nowrap, (p.name, f"{p.latency_ms:.3g} ms", size(p.resident_bytes), f"{p.load_ms:.3g} ms")),
+            escape(p.sentence),
+        ]
         for p in c.profiles
     ]
     heads = ("profile", "latency, one image", "resident memory", "load time", "")
@@ -134,7 +157,10 @@ def _profiles(c: Certificate) -> str:
 def _evidence(c: Certificate) -> str:
     if not c.evidence:
         return "<p class=soft>No evidence was recorded: the candidate was named directly.</p>"
-    return _table(("", ""), [[escape(key.replace("_", " ")), escape(_short(value))] for key, value in c.evidence.items()])
+    return _table(
+        ("", ""),
+        [[escape(key.replace("_", " ")), escape(_short(value))] for key, value in c.evidence.items()],
+    )
 
 
 def _short(value: Any) -> str:
@@ -153,7 +179,12 @@ def _origin(c: Certificate) -> Iterable[tuple[str, Any]]:
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Rows are HTML already."""
     head = "<tr>" + "".join(f"<th>{escape(item)}</th>" for item in heads) + "</tr>" if any(heads) else ""
-    return "<table>" + head + "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows) + "</table>"
+    return (
+        "<table>"
+        + head
+        + "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+        + "</table>"
+    )
 
 
 # --- README.md ----------------------------------------------------------------------------
@@ -162,18 +193,26 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def bundle_readme(certificate: Certificate) -> str:
     """Return the README of a bundle: run it, check it, recreate it."""
     c = certificate
-    files = {"model.onnx": "the model, plain ONNX with packed integer weights", "predict.py": "runs it on image files"}
+    files = {
+        "model.onnx": "the model, plain ONNX with packed integer weights",
+        "predict.py": "runs it on image files",
+    }
     files |= {item.file: item.sentence for item in FORMATS.values() if item.file in c.files}
-    files |= {"certificate.html": "what was checked, for reading", "certificate.json": "the same, for programs"}
+    files |= {
+        "certificate.html": "what was checked, for reading",
+        "certificate.json": "the same, for programs",
+    }
     listing = "\n".join(f"- `{name}`: {sentence}" for name, sentence in files.items())
     packed = _PACKED if FORMATS["packed"].file in c.files else ""
     return _README.format(
         recipe=c.recipe,
         teacher=_code(str(c.teacher["name"])),
         sizes=size_words(c),
-        verdict=f"Every check passed: the file {c.finding}."
-        if c.passed
-        else "NOT every check passed: read certificate.html before using it.",
+        verdict=(
+            f"Every check passed: the file {c.finding}."
+            if c.passed
+            else "NOT every check passed: read certificate.html before using it."
+        ),
         files=listing,
         packed=packed,
         onnxruntime=c.versions["onnxruntime"],

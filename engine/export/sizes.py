@@ -34,11 +34,18 @@ def measure_sizes(teacher: Teacher, recipe: Recipe, content: bytes, max_opset: i
 
 
 def needed_bytes(teacher: Teacher, recipe: Recipe, width: int) -> int:
-    """Return what the weights must take: codes in containers of `width` bits, scales, zero points, and the rest as stored."""
+    """Return what the weights must take: codes in containers of `width` bits, scales, zero points, and the
+    rest as stored.
+    """
     total = teacher.float_bytes
     for kernel in quantized_kernels(teacher, recipe):
         scales = n_scales(kernel, recipe.granularity)
-        total += _packed(kernel.size, width) + 4 * scales + _packed(scales, width) - teacher.weights[kernel.name].nbytes
+        total += (
+            _packed(kernel.size, width)
+            + 4 * scales
+            + _packed(scales, width)
+            - teacher.weights[kernel.name].nbytes
+        )
     return total
 
 
@@ -46,8 +53,8 @@ def check_sizes(sizes: Sizes) -> Check:
     """Check that the weights on disk take what they need, within 2 %."""
     excess = sizes.weights / sizes.needed - 1
     sentence = (
-        f"The weights take {sizes.weights:,} bytes; integers, scales and float parts need {sizes.needed:,} ({excess:+.2%}). "
-        f"At their true bit width they would take {sizes.theory:,.0f}."
+        f"The weights take {sizes.weights:,} bytes; integers, scales and float parts need {sizes.needed:,}"
+        f" ({excess:+.2%}). At their true bit width they would take {sizes.theory:,.0f}."
     )
     return Check("weights on disk", abs(excess) < TOLERANCE, excess, TOLERANCE, sentence)
 
@@ -57,7 +64,9 @@ def _bytes_by_type(content: bytes) -> dict[str, int]:
     for tensor in onnx.ModelProto.FromString(content).graph.initializer:
         if tensor.name.startswith(SHAPE_PREFIX):
             continue  # the shapes that codes are brought back to describe the graph, like its nodes
-        counted[TensorProto.DataType.Name(tensor.data_type)] += len(tensor.raw_data) if tensor.HasField("raw_data") else tensor.ByteSize()
+        counted[TensorProto.DataType.Name(tensor.data_type)] += (
+            len(tensor.raw_data) if tensor.HasField("raw_data") else tensor.ByteSize()
+        )
     return dict(sorted(counted.items()))
 
 

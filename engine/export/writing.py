@@ -1,4 +1,5 @@
-"""write: a teacher and a recipe become a folder with the exact model of that recipe and a certificate of what was compared.
+"""write: a teacher and a recipe become a folder with the exact model of that recipe and a certificate of what
+was compared.
 
 Knows which files there are and how they get in place. What they say is drafted elsewhere.
 """
@@ -40,17 +41,21 @@ def write(
     profiles: bool = True,
     on_progress: Progress | None = None,
 ) -> Certificate:
-    """Write model.onnx, certificate.json, certificate.html, README.md, predict.py and the native copies asked for into `folder`.
+    """Write model.onnx, certificate.json, certificate.html, README.md, predict.py and the native copies asked
+    for into `folder`.
 
-    images: prepared float32 batch (n, ...) as the teacher takes it; judged: (n, K) probabilities that were judged on them
-    (None: computed from the dequantized float graph). Without images, seeded noise is used and the certificate says so.
-    formats: "onnx" and any of `FORMATS`; source_path: the checkpoint or .keras file the teacher was loaded from, which
-    `safetensors` and `keras` copies build on. A certificate that did not pass is written all the same: look at `.passed`.
-    Raises UserError if the recipe, a format or the images do not suit the teacher, or if `folder` holds files of the user's own
-    that would be overwritten; an earlier export there is replaced.
+    images: prepared float32 batch (n, ...) as the teacher takes it; judged: (n, K) probabilities that were
+    judged on them (None: computed from the dequantized float graph). Without images, seeded noise is used and
+    the certificate says so. formats: "onnx" and any of `FORMATS`; source_path: the checkpoint or .keras file
+    the teacher was loaded from, which `safetensors` and `keras` copies build on. A certificate that did not
+    pass is written all the same: look at `.passed`. Raises UserError if the recipe, a format or the images do
+    not suit the teacher, or if `folder` holds files of the user's own that would be overwritten; an earlier
+    export there is replaced.
     """
     source = Path(source_path) if source_path is not None else None
-    request = Request(teacher, recipe, max_opset, images, judged, evidence, tuple(formats), source, command, profiles)
+    request = Request(
+        teacher, recipe, max_opset, images, judged, evidence, tuple(formats), source, command, profiles
+    )
     check_formats(request.formats, source)
     check_images(request)
     target = check_folder(folder, request.formats)  # now, not after the work

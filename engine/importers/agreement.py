@@ -18,10 +18,12 @@ from engine.importers.kernels import GraphView
 from engine.importers.runtime import open_session, run
 from engine.types import Floats, Preprocessing, UserError
 
-Reference = Callable[[NDArray[np.float32]], Floats]  # preprocessed images in, the source framework's raw outputs (n, K) out
+# preprocessed images in, the source framework's raw outputs (n, K) out
+Reference = Callable[[NDArray[np.float32]], Floats]
 
 MAX_PROBABILITY_DIFFERENCE = 1e-4
-# An untrained model predicts nearly the same for everything, so probabilities alone would not notice a wrong graph.
+# An untrained model predicts nearly the same for everything, so probabilities alone would not notice a wrong
+# graph.
 MAX_RELATIVE_DIFFERENCE = 1e-2
 BATCHES = (2, 3)  # two sizes, neither one: a batch size of one hides a batch that was fixed
 _PASSING = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze")
@@ -37,9 +39,13 @@ class Verdict:
 
 
 def random_images(n: int, preprocessing: Preprocessing, seed: int) -> NDArray[np.float32]:
-    """Random pixels, preprocessed: (n, C, H, W) or (n, H, W, C) float32, in the range real images would have."""
+    """Random pixels, preprocessed: (n, C, H, W) or (n, H, W, C) float32, in the range real images would
+    have.
+    """
     generator = np.random.default_rng(seed)
-    pixels = generator.integers(0, 256, (n, preprocessing.height, preprocessing.width, preprocessing.channels))
+    pixels = generator.integers(
+        0, 256, (n, preprocessing.height, preprocessing.width, preprocessing.channels)
+    )
     images = (pixels * preprocessing.scale - np.array(preprocessing.mean)) / np.array(preprocessing.std)
     if preprocessing.layout == "NCHW":
         images = images.transpose(0, 3, 1, 2)
@@ -47,9 +53,11 @@ def random_images(n: int, preprocessing: Preprocessing, seed: int) -> NDArray[np
 
 
 def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Reference | None) -> Verdict:
-    """Check `model` on random images against `reference` (None: there is nothing to compare with) and judge its output.
+    """Check `model` on random images against `reference` (None: there is nothing to compare with) and judge
+    its output.
 
-    Raises UserError if it does not run at two batch sizes, does not return (batch, K >= 2), or disagrees with its source.
+    Raises UserError if it does not run at two batch sizes, does not return (batch, K >= 2), or disagrees with
+    its source.
     """
     session = open_session(model.SerializeToString())
     outputs = []
@@ -72,25 +80,37 @@ def softmax(logits: Floats) -> Floats:
 def _require_class_scores(outputs: Floats, n: int) -> None:
     if outputs.ndim != 2 or outputs.shape[0] != n:
         raise UserError(
-            f"the model returns shape {outputs.shape} for {n} images; a teacher returns one row of class scores per image, ({n}, classes). "
-            "Export a classifier, with its pooling and head."
+            f"the model returns shape {outputs.shape} for {n} images; a teacher returns one row of class"
+            f" scores per image, ({n}, classes). Export a classifier, with its pooling and head."
         )
     if outputs.shape[1] < 2:
-        raise UserError("the model returns one number per image; a teacher needs at least 2 classes. Give it a two-class softmax head.")
+        raise UserError(
+            "the model returns one number per image; a teacher needs at least 2 classes. Give it a two-class"
+            " softmax head."
+        )
     if not np.isfinite(outputs).all():
-        raise UserError("the model returns values that are not finite on random images. Check its weights and the stated preprocessing.")
+        raise UserError(
+            "the model returns values that are not finite on random images. Check its weights and the stated"
+            " preprocessing."
+        )
 
 
 def _require_agreement(outputs: Floats, expected: Floats, model: onnx.ModelProto) -> None:
     if outputs.shape != expected.shape:
-        raise UserError(f"the imported graph returns shape {outputs.shape} where the source model returns {expected.shape}.")
+        raise UserError(
+            f"the imported graph returns shape {outputs.shape} where the source model returns"
+            f" {expected.shape}."
+        )
     difference = float(np.abs(_as_probabilities(outputs) - _as_probabilities(expected)).max())
     relative = float(np.abs(outputs - expected).max() / max(1.0, np.abs(expected).max()))
     if not (difference < MAX_PROBABILITY_DIFFERENCE and relative < MAX_RELATIVE_DIFFERENCE):
-        operators = ", ".join(name for name, _ in Counter(node.op_type for node in model.graph.node).most_common())
+        operators = ", ".join(
+            name for name, _ in Counter(node.op_type for node in model.graph.node).most_common()
+        )
         raise UserError(
-            f"the imported graph disagrees with the source model by {difference:.2g} in probability ({relative:.2g} in raw output). "
-            f"One of its operators ({operators}) is not translated exactly; export the model to ONNX yourself and load that file."
+            f"the imported graph disagrees with the source model by {difference:.2g} in probability"
+            f" ({relative:.2g} in raw output). One of its operators ({operators}) is not translated exactly;"
+            " export the model to ONNX yourself and load that file."
         )
 
 
@@ -114,15 +134,29 @@ def _last_operator(graph: onnx.GraphProto) -> str:
 def _judge(graph: onnx.GraphProto, outputs: Floats) -> Verdict:
     last, sums_to_one, n_classes = _last_operator(graph), _rows_sum_to_one(outputs), outputs.shape[1]
     if last == "Softmax" and sums_to_one:
-        return Verdict(n_classes, "probabilities", "The model ends in a softmax; its outputs are used as probabilities.")
+        return Verdict(
+            n_classes, "probabilities", "The model ends in a softmax; its outputs are used as probabilities."
+        )
     if last == "LogSoftmax":
-        return Verdict(n_classes, "logits", "The model ends in a log-softmax; a softmax turns it back into the same probabilities.")
+        return Verdict(
+            n_classes,
+            "logits",
+            "The model ends in a log-softmax; a softmax turns it back into the same probabilities.",
+        )
     if last in ("Sigmoid", "HardSigmoid"):
         raise UserError(
-            "the model ends in a sigmoid: one independent yes or no per class. A teacher chooses one class; give it a softmax head."
+            "the model ends in a sigmoid: one independent yes or no per class. A teacher chooses one class;"
+            " give it a softmax head."
         )
     if last == "Softmax":
-        raise UserError("the model ends in a softmax over something other than the classes. Let it run over the last axis.")
+        raise UserError(
+            "the model ends in a softmax over something other than the classes. Let it run over the last"
+            " axis."
+        )
     if sums_to_one:
-        return Verdict(n_classes, "probabilities", "The outputs are non-negative and sum to one; they are used as probabilities.")
+        return Verdict(
+            n_classes,
+            "probabilities",
+            "The outputs are non-negative and sum to one; they are used as probabilities.",
+        )
     return Verdict(n_classes, "logits", "The model returns logits; a softmax is applied to them.")

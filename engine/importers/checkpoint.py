@@ -33,7 +33,9 @@ def read_weights(path: Path, *, max_bytes: int) -> dict[str, torch.Tensor]:
         try:
             return load_file(path)
         except SafetensorError as error:
-            raise UserError(f"{path.name} is not a readable safetensors file ({error}). Save or copy it again.") from error
+            raise UserError(
+                f"{path.name} is not a readable safetensors file ({error}). Save or copy it again."
+            ) from error
     return _bare(_unwrap(_read_torch(path, max_bytes), path))
 
 
@@ -42,25 +44,37 @@ def _read_torch(path: Path, max_bytes: int) -> Any:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 if sum(entry.file_size for entry in archive.infolist()) > max_bytes:
-                    raise UserError(f"{path.name} unpacks to more than {max_bytes / 1e9:.1f} GB, the limit for a checkpoint.")
+                    raise UserError(
+                        f"{path.name} unpacks to more than {max_bytes / 1e9:.1f} GB, the limit for a"
+                        " checkpoint."
+                    )
         with warnings.catch_warnings():  # torch warns of unusual pickles before it refuses them
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         if "Unsupported" not in str(error) and "weights_only" not in str(error):
-            raise UserError(f"{path.name} is damaged or no PyTorch checkpoint. Save or copy it again.") from error
+            raise UserError(
+                f"{path.name} is damaged or no PyTorch checkpoint. Save or copy it again."
+            ) from error
         raise UserError(
-            f"{path.name} contains Python objects beside tensors (a whole pickled model?), and loading those would run its code. {_INSTEAD}"
+            f"{path.name} contains Python objects beside tensors (a whole pickled model?), and loading those"
+            f" would run its code. {_INSTEAD}"
         ) from error
     except (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path.name} is damaged or no PyTorch checkpoint ({reason(error)}). {_INSTEAD}") from error
+        raise UserError(
+            f"{path.name} is damaged or no PyTorch checkpoint ({reason(error)}). {_INSTEAD}"
+        ) from error
 
 
 def _unwrap(content: Any, path: Path) -> dict[str, torch.Tensor]:
     for key in _WRAPPINGS:
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
-    if not isinstance(content, Mapping) or not content or not all(isinstance(value, torch.Tensor) for value in content.values()):
+    if (
+        not isinstance(content, Mapping)
+        or not content
+        or not all(isinstance(value, torch.Tensor) for value in content.values())
+    ):
         raise UserError(f"{path.name} holds no state dict (names with tensors). {_INSTEAD}")
     return dict(content)
 

@@ -1,4 +1,5 @@
-"""Import a torch exported program: the same way as a module, after checking that it was exported for inference.
+"""Import a torch exported program: the same way as a module, after checking that it was exported for
+inference.
 
 Knows torch.export. Opening the file safely is `pt2_file`'s work.
 """
@@ -58,18 +59,28 @@ def _image_shape(program: torch.export.ExportedProgram) -> tuple[int | None, int
         )
     value = next(node.meta["val"] for node in program.graph.nodes if node.name == inputs[0])
     if not isinstance(value, torch.Tensor) or value.ndim != 4:
-        raise UserError("the program does not take one batch of images (batch, channels, height, width). Export one that does.")
+        raise UserError(
+            "the program does not take one batch of images (batch, channels, height, width). Export one that"
+            " does."
+        )
     sizes: list[Any] = list(value.shape)  # an open size is a symbol, whatever the annotation says
     batch, channels, height, width = (size if isinstance(size, int) else None for size in sizes)
     if batch is not None:
-        raise UserError(f"the program was exported for batches of exactly {batch}. Export it for any batch size: {_HOW}.")
+        raise UserError(
+            f"the program was exported for batches of exactly {batch}. Export it for any batch size: {_HOW}."
+        )
     return channels, height, width
 
 
 def _refuse_training_mode(program: torch.export.ExportedProgram) -> None:
     for node in program.graph.nodes:
         drops = node.target == torch.ops.aten.dropout.default and node.args[2]
-        # A BatchNorm without running statistics uses the batch's own in both modes; nothing to say about that one.
-        normalises = node.target == torch.ops.aten.batch_norm.default and node.args[5] and node.args[3] is not None
+        # A BatchNorm without running statistics uses the batch's own in both modes; nothing to say about that
+        # one.
+        normalises = (
+            node.target == torch.ops.aten.batch_norm.default and node.args[5] and node.args[3] is not None
+        )
         if drops or normalises:
-            raise UserError(f"the program was exported in training mode ({node.name}). Export it for inference: {_HOW}.")
+            raise UserError(
+                f"the program was exported in training mode ({node.name}). Export it for inference: {_HOW}."
+            )

@@ -1,6 +1,8 @@
-"""Import a Keras model: one ONNX graph with every kernel in Keras' own layout and under its own path, BatchNorm unfolded.
+"""Import a Keras model: one ONNX graph with every kernel in Keras' own layout and under its own path,
+BatchNorm unfolded.
 
-Knows Keras on TensorFlow and tf2onnx. Knows nothing of files; what the model expects as input is told by `keras_input`.
+Knows Keras on TensorFlow and tf2onnx. Knows nothing of files; what the model expects as input is told by
+`keras_input`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow reads it while it is imported, and is loud otherwise
+# TensorFlow reads it while it is imported, and is loud otherwise
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
@@ -70,20 +73,28 @@ def _batch_norm_note(model: keras.Model) -> tuple[str, ...]:
 
 def _image_shape(model: keras.Model) -> tuple[int | None, int | None, int | None]:
     if keras.backend.backend() != "tensorflow":
-        raise UserError(f"Keras runs on {keras.backend.backend()}; models are imported through TensorFlow. Set KERAS_BACKEND=tensorflow.")
+        raise UserError(
+            f"Keras runs on {keras.backend.backend()}; models are imported through TensorFlow. Set"
+            " KERAS_BACKEND=tensorflow."
+        )
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
         raise UserError(
-            "the Keras model has no defined input and output. Build it as a Functional or Sequential model with an Input layer."
+            "the Keras model has no defined input and output. Build it as a Functional or Sequential model"
+            " with an Input layer."
         )
     for what, tensors in (("input", model.inputs), ("output", model.outputs)):
         if len(tensors) != 1:
             names = ", ".join(tensor.name for tensor in tensors)
             raise UserError(
-                f"the Keras model has {len(tensors)} {what}s ({names}); a teacher has one. Make a keras.Model with only that one."
+                f"the Keras model has {len(tensors)} {what}s ({names}); a teacher has one. Make a keras.Model"
+                " with only that one."
             )
     shape = tuple(model.inputs[0].shape)
     if len(shape) != 4:
-        raise UserError(f"the Keras model takes an input of shape {shape}; a teacher takes images (batch, height, width, channels).")
+        raise UserError(
+            f"the Keras model takes an input of shape {shape}; a teacher takes images (batch, height, width,"
+            " channels)."
+        )
     return shape[1], shape[2], shape[3]
 
 
@@ -91,23 +102,28 @@ def _require_tensor(model: keras.Model, shape: tuple[int, int, int]) -> None:
     try:
         outputs = model(np.zeros((2, *shape), np.float32), training=False)
     except (ValueError, TypeError, tf.errors.OpError) as error:
-        raise UserError(f"the Keras model does not accept images of shape {shape}: {reason(error)}.") from error
+        raise UserError(
+            f"the Keras model does not accept images of shape {shape}: {reason(error)}."
+        ) from error
     if not tf.is_tensor(outputs):
-        raise UserError(f"the Keras model returns a {type(outputs).__name__}; a teacher returns one tensor (batch, classes).")
+        raise UserError(
+            f"the Keras model returns a {type(outputs).__name__}; a teacher returns one tensor (batch,"
+            " classes)."
+        )
 
 
 def _require_float32(model: keras.Model) -> None:
     for layer in model._flatten_layers():
         if layer.compute_dtype != "float32" and layer.weights:
             raise UserError(
-                f"the layer {layer.name!r} computes in {layer.compute_dtype}; a teacher is the float32 model. "
-                "Set keras.config.set_dtype_policy('float32'), build the model again and load the weights."
+                f"the layer {layer.name!r} computes in {layer.compute_dtype}; a teacher is the float32 model."
+                " Set keras.config.set_dtype_policy('float32'), build the model again and load the weights."
             )
 
 
 def _export(model: keras.Model, shape: tuple[int, int, int]) -> onnx.ModelProto:
-    # A variable that enters as an argument cannot be folded into a neighbour. All with two or more axes do; which of
-    # them are kernels is read off the graph afterwards.
+    # A variable that enters as an argument cannot be folded into a neighbour. All with two or more axes do;
+    # which of them are kernels is read off the graph afterwards.
     opened = [variable for variable in model.variables if len(variable.shape) >= 2]
     position = {id(variable): index for index, variable in enumerate(opened)}
 
@@ -121,12 +137,16 @@ def _export(model: keras.Model, shape: tuple[int, int, int]) -> onnx.ModelProto:
         return model.stateless_call(trainable, fixed, images, training=False)[0]
 
     signature = [tf.TensorSpec((None, *shape), tf.float32, name=_INPUT)]
-    signature += [tf.TensorSpec(variable.shape, variable.dtype, name=f"kernel{i}") for i, variable in enumerate(opened)]
+    signature += [
+        tf.TensorSpec(variable.shape, variable.dtype, name=f"kernel{i}") for i, variable in enumerate(opened)
+    ]
     logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings(), _inlined_functions():
             warnings.simplefilter("ignore")
-            converted = tf2onnx.convert.from_function(tf.function(forward), input_signature=signature, opset=_OPSET)
+            converted = tf2onnx.convert.from_function(
+                tf.function(forward), input_signature=signature, opset=_OPSET
+            )
     except (ValueError, TypeError, KeyError, NotImplementedError, tf.errors.OpError) as error:
         raise UserError(f"the Keras model cannot be expressed as an ONNX graph: {reason(error)}.") from error
     graph: onnx.ModelProto = converted[0]
@@ -137,7 +157,9 @@ def _export(model: keras.Model, shape: tuple[int, int, int]) -> onnx.ModelProto:
 
 @contextlib.contextmanager
 def _inlined_functions() -> Iterator[None]:
-    """Trace through inner functions: Keras compiles a grouped convolution into one, which tf2onnx cannot look into."""
+    """Trace through inner functions: Keras compiles a grouped convolution into one, which tf2onnx cannot look
+    into.
+    """
     before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     try:
@@ -151,7 +173,8 @@ def _require_known_operators(graph: onnx.ModelProto) -> None:
     for node in graph.graph.node:
         if node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type):
             raise UserError(
-                f"the operation {node.op_type} ({node.name}) has no ONNX form. Replace that layer, or export the model to ONNX yourself."
+                f"the operation {node.op_type} ({node.name}) has no ONNX form. Replace that layer, or export"
+                " the model to ONNX yourself."
             )
 
 

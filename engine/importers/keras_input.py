@@ -1,4 +1,5 @@
-"""What a Keras model expects as input: the preprocessing of its keras.applications family, or what its first layers show.
+"""What a Keras model expects as input: the preprocessing of its keras.applications family, or what its first
+layers show.
 
 Knows the families' published `preprocess_input`. Knows nothing of ONNX.
 """
@@ -14,8 +15,10 @@ from engine.types import Preprocessing, UserError
 
 Mode = Literal["caffe", "tf", "torch"]
 
-# A family is recognised by the model's own name, or by the names of layers only that family has (a head put on top of
-# `base.output` renames the model, not its layers). The module in keras.applications, its name, its mode, its layers.
+# A family is recognised by the model's own name, or by the names of layers only that family has (a head put
+# on top of
+# `base.output` renames the model, not its layers). The module in keras.applications, its name, its mode, its
+# layers.
 _FAMILIES: tuple[tuple[str, str, Mode, tuple[str, ...]], ...] = (
     ("resnet_v2", r"resnet(50|101|152)v2", "tf", ("conv1_conv", "post_bn")),
     ("resnet", r"resnet(50|101|152)$", "caffe", ("conv1_conv", "conv1_bn", "conv2_block1_add")),
@@ -31,8 +34,11 @@ _FAMILIES: tuple[tuple[str, str, Mode, tuple[str, ...]], ...] = (
 _PIXEL_ARITHMETIC = ("Rescaling", "Normalization", "TrueDivide", "Divide", "Multiply", "Subtract", "Add")
 
 
-def state_preprocessing(model: Any, shape: tuple[int | None, int | None, int | None]) -> tuple[Preprocessing, str]:
-    """The preprocessing of a Keras model with input (height, width, channels), and the sentence that explains it.
+def state_preprocessing(
+    model: Any, shape: tuple[int | None, int | None, int | None]
+) -> tuple[Preprocessing, str]:
+    """The preprocessing of a Keras model with input (height, width, channels), and the sentence that explains
+    it.
 
     Raises UserError if the model leaves its input size open.
     """
@@ -44,9 +50,18 @@ def state_preprocessing(model: Any, shape: tuple[int | None, int | None, int | N
         return _with_mode(plain, None), "The model scales its own input, so it is given pixels from 0 to 255."
     family = _family(model)
     if family is None or channels != 3:
-        return plain, "No preprocessing was stated and the model is not a known keras.applications family: pixels are scaled to 0..1."
+        return (
+            plain,
+            (
+                "No preprocessing was stated and the model is not a known keras.applications family: pixels"
+                " are scaled to 0..1."
+            ),
+        )
     name, mode = family
-    return _with_mode(plain, mode), f"The layers are those of keras.applications.{name}, so its preprocess_input is used ({mode} mode)."
+    return (
+        _with_mode(plain, mode),
+        f"The layers are those of keras.applications.{name}, so its preprocess_input is used ({mode} mode).",
+    )
 
 
 def _with_mode(plain: Preprocessing, mode: Mode | None) -> Preprocessing:
@@ -57,7 +72,13 @@ def _with_mode(plain: Preprocessing, mode: Mode | None) -> Preprocessing:
         "tf": {"scale": 1 / 127.5, "mean": (1.0, 1.0, 1.0)},
         "torch": {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
     }
-    fields = {"channels": plain.channels, "layout": "NHWC", "mean": plain.mean, "std": plain.std, **settings[mode]}
+    fields = {
+        "channels": plain.channels,
+        "layout": "NHWC",
+        "mean": plain.mean,
+        "std": plain.std,
+        **settings[mode],
+    }
     return Preprocessing(plain.height, plain.width, **fields)
 
 

@@ -17,14 +17,17 @@ from onnx import numpy_helper
 
 from engine.types import Kernel
 
-# Operators that only move a weight's values around: the values are still the kernel, so it can be quantized behind them.
+# Operators that only move a weight's values around: the values are still the kernel, so it can be quantized
+# behind them.
 MOVES = ("Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
 _CANDIDATE_SLOTS = {"Conv": (1,), "ConvTranspose": (1,), "Gemm": (1, 0), "MatMul": (1, 0), "Einsum": (1, 0)}
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One place where an operator takes a weight: the node, which of its inputs, and the value's name there."""
+    """One place where an operator takes a weight: the node, which of its inputs, and the value's name
+    there.
+    """
 
     node: onnx.NodeProto
     index: int
@@ -35,7 +38,9 @@ class Slot:
 
 
 class GraphView:
-    """Lookups over one graph: who produces a value, which values are stored, which depend on stored values only."""
+    """Lookups over one graph: who produces a value, which values are stored, which depend on stored values
+    only.
+    """
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self.graph = graph
@@ -43,7 +48,9 @@ class GraphView:
         self.producers = {name: node for node in graph.node for name in node.output if name}
         self.fixed = set(self.initializers)
         for node in graph.node:
-            stored = node.op_type == "Constant" or (node.input and all(name in self.fixed for name in node.input if name))
+            stored = node.op_type == "Constant" or (
+                node.input and all(name in self.fixed for name in node.input if name)
+            )
             # A node with a body (If, Loop) may read values that are not among its inputs.
             if stored and not any(item.HasField("g") or item.graphs for item in node.attribute):
                 self.fixed.update(name for name in node.output if name)
@@ -69,7 +76,9 @@ def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
 
 
 def weight_slots(view: GraphView) -> Iterator[Slot]:
-    """Yield, in graph order, every operator input that takes a weight: fixed values beside a computed partner."""
+    """Yield, in graph order, every operator input that takes a weight: fixed values beside a computed
+    partner.
+    """
     for node in view.graph.node:
         if node.domain not in ("", "ai.onnx") or (node.op_type == "Einsum" and len(node.input) != 2):
             continue
@@ -80,7 +89,9 @@ def weight_slots(view: GraphView) -> Iterator[Slot]:
 
 
 def _origin(view: GraphView, value: str) -> tuple[str, list[onnx.NodeProto]] | None:
-    """The initializer behind `value` and the moves between them, first move first; None if anything else intervenes."""
+    """The initializer behind `value` and the moves between them, first move first; None if anything else
+    intervenes.
+    """
     moves: list[onnx.NodeProto] = []
     while value not in view.initializers:
         node = view.producers.get(value)
@@ -112,10 +123,15 @@ def _moved_shape(view: GraphView, node: onnx.NodeProto, shape: tuple[int, ...]) 
 
 
 def _channel_ids(slot: Slot, shape: tuple[int, ...]) -> NDArray[np.int32] | None:
-    """For every element of the weight as the operator sees it, the number of the output channel it belongs to."""
+    """For every element of the weight as the operator sees it, the number of the output channel it belongs
+    to.
+    """
     node, rank = slot.node, len(shape)
     # int32 halves the memory of a large dense kernel whose numbers have to be reshaped.
-    index = [np.arange(size, dtype=np.int32).reshape((size,) + (1,) * (rank - axis - 1)) for axis, size in enumerate(shape)]
+    index = [
+        np.arange(size, dtype=np.int32).reshape((size,) + (1,) * (rank - axis - 1))
+        for axis, size in enumerate(shape)
+    ]
     if node.op_type == "ConvTranspose":
         group_size = shape[0] // int(attribute(node, "group", 1))
         return np.broadcast_to(index[0] // group_size * shape[1] + index[1], shape)
@@ -140,7 +156,9 @@ def _channel_ids(slot: Slot, shape: tuple[int, ...]) -> NDArray[np.int32] | None
 
 
 def kernel_at(view: GraphView, slot: Slot) -> Kernel | None:
-    """The kernel behind a weight slot, or None if its channels are not whole axes of one float32 initializer."""
+    """The kernel behind a weight slot, or None if its channels are not whole axes of one float32
+    initializer.
+    """
     origin = _origin(view, slot.value)
     if origin is None:
         return None
@@ -160,8 +178,12 @@ def kernel_at(view: GraphView, slot: Slot) -> Kernel | None:
     return None if axes is None else Kernel(name, shapes[0], axes, slot.node.op_type)
 
 
-def _axes_behind(slot: Slot, moves: list[onnx.NodeProto], shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Carry the channel numbers back through the moves; the axes along which they change index the output channels."""
+def _axes_behind(
+    slot: Slot, moves: list[onnx.NodeProto], shapes: list[tuple[int, ...]]
+) -> tuple[int, ...] | None:
+    """Carry the channel numbers back through the moves; the axes along which they change index the output
+    channels.
+    """
     ids = _channel_ids(slot, shapes[-1])
     if ids is None:
         return None
@@ -181,8 +203,8 @@ def _axes_behind(slot: Slot, moves: list[onnx.NodeProto], shapes: list[tuple[int
 def find_kernels(graph: onnx.GraphProto) -> tuple[Kernel, ...]:
     """List the quantizable kernels of `graph` in forward order, shared initializers once.
 
-    A kernel is the float32 initializer that a Conv, ConvTranspose, Gemm, MatMul or Einsum takes as its weight,
-    directly or through operators that only move values. `axes` refer to the initializer's own layout.
+    A kernel is the float32 initializer that a Conv, ConvTranspose, Gemm, MatMul or Einsum takes as its
+    weight, directly or through operators that only move values. `axes` refer to the initializer's own layout.
     """
     view = GraphView(graph)
     found: dict[str, Kernel] = {}

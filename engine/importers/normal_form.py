@@ -1,4 +1,5 @@
-"""Bring an ONNX graph to the one form the engine works on: dynamic batch, recent opset, weights as plain initializers.
+"""Bring an ONNX graph to the one form the engine works on: dynamic batch, recent opset, weights as plain
+initializers.
 
 Knows ONNX. Knows nothing of frameworks, preprocessing or what the model predicts.
 """
@@ -22,7 +23,15 @@ OPSET = 21
 IR_VERSION = 10
 BATCH = "batch"
 EFFECTIVE = ".effective"  # ends the name of a weight that the model computes from others
-_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+_QUANTIZED = (
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "QLinearConv",
+    "QLinearMatMul",
+    "ConvInteger",
+    "MatMulInteger",
+)
 
 
 def normalize(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -75,7 +84,9 @@ def _refuse_quantized(model: onnx.ModelProto) -> None:
 
 
 def _drop_stored_inputs(graph: onnx.GraphProto) -> None:
-    """Old files list every initializer among the inputs as well, which makes it overridable and hides the real input."""
+    """Old files list every initializer among the inputs as well, which makes it overridable and hides the
+    real input.
+    """
     stored = {tensor.name for tensor in graph.initializer}
     kept = [value for value in graph.input if value.name not in stored]
     del graph.input[:]
@@ -107,7 +118,9 @@ def _raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _store_constants(graph: onnx.GraphProto) -> None:
-    """Turn Constant nodes that hold a tensor into initializers, so that a weight is found wherever the exporter put it."""
+    """Turn Constant nodes that hold a tensor into initializers, so that a weight is found wherever the
+    exporter put it.
+    """
     kept = []
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -121,7 +134,9 @@ def _store_constants(graph: onnx.GraphProto) -> None:
 
 
 def _free_the_batch(graph: onnx.GraphProto) -> None:
-    """Give input and output the same open batch size. Whether the graph keeps the promise is checked by running it."""
+    """Give input and output the same open batch size. Whether the graph keeps the promise is checked by
+    running it.
+    """
     fixed = input_shape(graph)[:1]
     if fixed and fixed[0] is not None:
         _free_reshapes(graph, fixed[0])
@@ -135,7 +150,9 @@ def _free_the_batch(graph: onnx.GraphProto) -> None:
 
 
 def _free_reshapes(graph: onnx.GraphProto, batch: int) -> None:
-    """Open the batch size inside reshapes: exporters write it there as a number when they saw one batch only."""
+    """Open the batch size inside reshapes: exporters write it there as a number when they saw one batch
+    only.
+    """
     view = GraphView(graph)
     for index, node in enumerate(graph.node):
         if node.op_type != "Reshape" or node.input[0] in view.fixed:
@@ -151,11 +168,15 @@ def _free_reshapes(graph: onnx.GraphProto, batch: int) -> None:
 def _materialize_weights(model: onnx.ModelProto) -> None:
     """Replace weights that the graph computes from stored values alone by their value.
 
-    Weight standardisation, weight norm, slices of a packed attention matrix and float16 storage all end in a fixed
-    tensor; that tensor is what a deployed model multiplies with, hence what is quantized.
+    Weight standardisation, weight norm, slices of a packed attention matrix and float16 storage all end in a
+    fixed tensor; that tensor is what a deployed model multiplies with, hence what is quantized.
     """
     view = GraphView(model.graph)
-    slots = [slot for slot in weight_slots(view) if slot.value not in view.initializers and kernel_at(view, slot) is None]
+    slots = [
+        slot
+        for slot in weight_slots(view)
+        if slot.value not in view.initializers and kernel_at(view, slot) is None
+    ]
     values = list(dict.fromkeys(slot.value for slot in slots))
     if not values:
         return
@@ -215,7 +236,9 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
 
 
 def _drop_remarks(graph: onnx.GraphProto) -> None:
-    """Remove the exporter's notes on each node: its stack traces carry paths of the user's machine, and can outweigh a small model."""
+    """Remove the exporter's notes on each node: its stack traces carry paths of the user's machine, and can
+    outweigh a small model.
+    """
     for node in graph.node:
         node.ClearField("metadata_props")
         node.ClearField("doc_string")

@@ -34,21 +34,29 @@ def import_graph(
     class_names: Sequence[str] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Teacher:
-    """Import an ONNX classifier from its bytes or its path; a file written by `engine.importers.graph.save` describes itself.
+    """Import an ONNX classifier from its bytes or its path; a file written by `engine.importers.graph.save`
+    describes itself.
 
-    What is stated here wins over the file's metadata; `size` (height, width) is needed where the file leaves it open.
-    Raises UserError for a file that is damaged, reaches outside its folder, is too large, or is no image classifier with
-    one input and one output.
+    What is stated here wins over the file's metadata; `size` (height, width) is needed where the file leaves
+    it open. Raises UserError for a file that is damaged, reaches outside its folder, is too large, or is no
+    image classifier with one input and one output.
     """
     path = None if isinstance(model, bytes) else Path(model)
     proto = _parse(_content(model, max_bytes), path.name if path else "the model")
     _load_outside_data(proto, path.parent if path else None, max_bytes)
     facts = model_facts(proto)
-    onnx.helper.set_model_props(proto, {item.key: item.value for item in proto.metadata_props if not item.key.startswith(PREFIX)})
+    onnx.helper.set_model_props(
+        proto, {item.key: item.value for item in proto.metadata_props if not item.key.startswith(PREFIX)}
+    )
     original = open_session(proto.SerializeToString())
     normal = normalize(proto)
-    # The comparison asks whether normalising changed anything: nothing to ask if the file was in normal form already.
-    reference = None if normal == proto else _reference(original, _fixed_batch(proto.graph, normal.graph.input[0].name))
+    # The comparison asks whether normalising changed anything: nothing to ask if the file was in normal form
+    # already.
+    reference = (
+        None
+        if normal == proto
+        else _reference(original, _fixed_batch(proto.graph, normal.graph.input[0].name))
+    )
     name = name or facts.get("name") or (path.stem if path else "model")
     source = facts.get("source") or (path.name if path else "onnx")
     notes = _stored(facts, "notes") or ()
@@ -56,15 +64,22 @@ def import_graph(
         preprocessing = _stored_preprocessing(facts["preprocessing"], size)
     if preprocessing is None:
         preprocessing = _assumed_preprocessing(normal.graph, size)
-        notes = (*notes, "The file does not state its preprocessing: pixels are scaled to 0..1 and not normalised.")
-    description = Description(name, source, preprocessing, class_names or _stored(facts, "class_names"), notes)
+        notes = (
+            *notes,
+            "The file does not state its preprocessing: pixels are scaled to 0..1 and not normalised.",
+        )
+    description = Description(
+        name, source, preprocessing, class_names or _stored(facts, "class_names"), notes
+    )
     return build_teacher(normal, description, reference)
 
 
 def _content(model: bytes | str | Path, max_bytes: int) -> bytes:
     size = len(model) if isinstance(model, bytes) else Path(model).stat().st_size
     if size > max_bytes:
-        raise UserError(f"the ONNX file has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB.")
+        raise UserError(
+            f"the ONNX file has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB."
+        )
     return model if isinstance(model, bytes) else Path(model).read_bytes()
 
 
@@ -84,7 +99,9 @@ def _stored(facts: dict[str, str], key: str) -> tuple[str, ...] | None:
     try:
         return tuple(str(item) for item in json.loads(facts[key]))
     except (ValueError, TypeError) as error:
-        raise UserError(f"the file's metadata {PREFIX + key} is not a JSON list. Remove it, or save the teacher again.") from error
+        raise UserError(
+            f"the file's metadata {PREFIX + key} is not a JSON list. Remove it, or save the teacher again."
+        ) from error
 
 
 def _stored_preprocessing(text: str, size: tuple[int, int] | None) -> Preprocessing:
@@ -92,15 +109,26 @@ def _stored_preprocessing(text: str, size: tuple[int, int] | None) -> Preprocess
         stored = Preprocessing.from_json(text)
         if size is None:
             return stored
-        return replace(stored, height=size[0], width=size[1], resize=None if stored.resize is None else max(stored.resize, *size))
+        return replace(
+            stored,
+            height=size[0],
+            width=size[1],
+            resize=None if stored.resize is None else max(stored.resize, *size),
+        )
     except (ValueError, TypeError, KeyError) as error:
-        raise UserError(f"the file's metadata {PREFIX}preprocessing cannot be read ({error}). State the preprocessing instead.") from error
+        raise UserError(
+            f"the file's metadata {PREFIX}preprocessing cannot be read ({error}). State the preprocessing"
+            " instead."
+        ) from error
 
 
 def _assumed_preprocessing(graph: onnx.GraphProto, size: tuple[int, int] | None) -> Preprocessing:
     shape = input_shape(graph)
     if len(shape) != 4:
-        raise UserError(f"the model's input has {len(shape)} axes; a batch of images has 4: (batch, channels, height, width).")
+        raise UserError(
+            f"the model's input has {len(shape)} axes; a batch of images has 4: (batch, channels, height,"
+            " width)."
+        )
     layout = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
     channels, height, width = shape[1:] if layout == "NCHW" else (shape[3], shape[1], shape[2])
     height, width = size or (height, width)
@@ -117,14 +145,18 @@ def _reference(session: Any, fixed: int | None) -> Reference:
     def outputs(images: NDArray[np.float32]) -> Floats:
         if fixed is None:
             return run(session, images)
-        blocks = [np.resize(images[i : i + fixed], (fixed, *images.shape[1:])) for i in range(0, len(images), fixed)]
+        blocks = [
+            np.resize(images[i : i + fixed], (fixed, *images.shape[1:])) for i in range(0, len(images), fixed)
+        ]
         return np.concatenate([run(session, block) for block in blocks])[: len(images)]
 
     return outputs
 
 
 def _fixed_batch(graph: onnx.GraphProto, name: str) -> int | None:
-    """The batch size the original file insists on; its real input may stand behind stored weights in the list."""
+    """The batch size the original file insists on; its real input may stand behind stored weights in the
+    list.
+    """
     value = next(value for value in graph.input if value.name == name)
     sizes = value_shape(value)
     return sizes[0] if sizes else None
@@ -142,11 +174,16 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 def _load_outside_data(model: onnx.ModelProto, folder: Path | None, max_bytes: int) -> None:
     """Read tensors stored beside the model, from regular files inside its folder only."""
-    outside = [tensor for tensor in _tensors(model.graph) if tensor.data_location == onnx.TensorProto.EXTERNAL]
+    outside = [
+        tensor for tensor in _tensors(model.graph) if tensor.data_location == onnx.TensorProto.EXTERNAL
+    ]
     budget = max_bytes
     for tensor in outside:
         if folder is None:
-            raise UserError("the model keeps its weights in a second file. Give the path of the .onnx file, with that file beside it.")
+            raise UserError(
+                "the model keeps its weights in a second file. Give the path of the .onnx file, with that"
+                " file beside it."
+            )
         content = _outside_bytes(tensor, folder, budget)
         budget -= len(content)
         tensor.raw_data = content
@@ -160,7 +197,8 @@ def _outside_bytes(tensor: onnx.TensorProto, folder: Path, budget: int) -> bytes
     path = (folder / location).resolve()
     if not location or not path.is_relative_to(folder.resolve()):
         raise UserError(
-            f"the weight {tensor.name!r} points outside the model's folder ({location!r}). Put the data file beside the .onnx file."
+            f"the weight {tensor.name!r} points outside the model's folder ({location!r}). Put the data file"
+            " beside the .onnx file."
         )
     if not path.is_file():
         raise UserError(f"the data file {location!r} is missing. Put it beside the .onnx file.")
@@ -169,9 +207,13 @@ def _outside_bytes(tensor: onnx.TensorProto, folder: Path, budget: int) -> bytes
     start = int(offset) if offset.isdecimal() else -1
     stop = size if not length else start + (int(length) if length.isdecimal() else -1)
     if not 0 <= start <= stop <= size:
-        raise UserError(f"the data file {location!r} is too short for the weight {tensor.name!r}. Copy it again.")
+        raise UserError(
+            f"the data file {location!r} is too short for the weight {tensor.name!r}. Copy it again."
+        )
     if stop - start > budget:
-        raise UserError("the model's weights exceed the size limit of a teacher (2 GB unless stated otherwise).")
+        raise UserError(
+            "the model's weights exceed the size limit of a teacher (2 GB unless stated otherwise)."
+        )
     with path.open("rb") as file:
         file.seek(start)
         content: bytes = file.read(stop - start)

@@ -1,7 +1,8 @@
 """Open a torch exported program (`.pt2`) without running anything that is inside it.
 
-torch.export.load unpickles, evaluates shape expressions and guards as Python, resolves operators by name anywhere in torch,
-and loads native libraries. So the archive is first rebuilt here from parts that are known to be data, and only that is loaded.
+torch.export.load unpickles, evaluates shape expressions and guards as Python, resolves operators by name
+anywhere in torch, and loads native libraries. So the archive is first rebuilt here from parts that are known
+to be data, and only that is loaded.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ _ARITHMETIC = [
 def read_program(path: Path, *, max_bytes: int) -> torch.export.ExportedProgram:
     """Load the exported program in `path`.
 
-    Raises UserError if the archive is damaged, too large, or holds pickles, compiled code or unknown operators.
+    Raises UserError if the archive is damaged, too large, or holds pickles, compiled code or unknown
+    operators.
     """
     parts = _read_parts(path, max_bytes)
     for name in _CONFIGS:
@@ -94,10 +96,20 @@ def read_program(path: Path, *, max_bytes: int) -> torch.export.ExportedProgram:
     clean.seek(0)
     try:
         program = torch.export.load(clean)
-    except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, AssertionError, IndexError) as error:
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        AssertionError,
+        IndexError,
+    ) as error:
         raise UserError(f"torch cannot load {path.name}: {reason(error)}. {_INSTEAD}") from error
     if sum(tensor.numel() * tensor.element_size() for tensor in program.state_dict.values()) > max_bytes:
-        raise UserError(f"{path.name} declares more than {max_bytes / 1e9:.2f} GB of weights, the limit for a teacher.")
+        raise UserError(
+            f"{path.name} declares more than {max_bytes / 1e9:.2f} GB of weights, the limit for a teacher."
+        )
     return program
 
 
@@ -105,16 +117,28 @@ def _read_parts(path: Path, max_bytes: int) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > max_bytes:
-                raise UserError(f"{path.name} unpacks to more than the {max_bytes / 1e9:.2f} GB allowed for a teacher.")
+                raise UserError(
+                    f"{path.name} unpacks to more than the {max_bytes / 1e9:.2f} GB allowed for a teacher."
+                )
             parts = {}
             for name in archive.namelist():
                 part = name.partition("/")[2]
                 if part.startswith("extra/"):
                     continue
                 if not _ENTRIES.fullmatch(part):
-                    raise UserError(f"{path.name} contains {part or name!r}, which is not plain program data. {_INSTEAD}")
+                    raise UserError(
+                        f"{path.name} contains {part or name!r}, which is not plain program data. {_INSTEAD}"
+                    )
                 parts[part] = archive.read(name)
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        OSError,
+        EOFError,
+        ValueError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise UserError(f"{path.name} is damaged or no .pt2 file. {_INSTEAD}") from error
     missing = [name for name in (*_CONFIGS, _PROGRAM, _EXAMPLES) if name not in parts]
     if missing:
@@ -135,18 +159,25 @@ def _refuse_pickled(config: Any, path: Path) -> None:
         raise UserError(f"{path.name} is damaged: its list of weights cannot be read. {_INSTEAD}")
     for name, entry in entries.items():
         if not isinstance(entry, dict) or entry.get("use_pickle") is not False or not _NAME.fullmatch(name):
-            raise UserError(f"{path.name} stores {name!r} as a pickle, which runs code when it is opened. {_INSTEAD}")
+            raise UserError(
+                f"{path.name} stores {name!r} as a pickle, which runs code when it is opened. {_INSTEAD}"
+            )
 
 
 def _refuse_code_in_examples(content: bytes, path: Path) -> None:
     try:
         torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise UserError(f"the example inputs in {path.name} hold more than tensors, and opening them would run code. {_INSTEAD}") from error
+        raise UserError(
+            f"the example inputs in {path.name} hold more than tensors, and opening them would run code."
+            f" {_INSTEAD}"
+        ) from error
 
 
 def _plain(value: Any, path: Path, key: str = "") -> Any:
-    """A copy of the program's description without anything that torch would evaluate; refuses what cannot be left out."""
+    """A copy of the program's description without anything that torch would evaluate; refuses what cannot be
+    left out.
+    """
     if isinstance(value, dict):
         for name in value:
             _require(isinstance(name, str) and _NAME.fullmatch(name), f"the name {name!r}", path)
@@ -171,7 +202,11 @@ def _plain_field(name: str, item: Any, path: Path) -> Any:
         _require(isinstance(item, str) and _is_arithmetic(item), f"the size {str(item)[:60]!r}", path)
         return item
     if name in ("in_spec", "out_spec") and item:
-        _require(isinstance(item, str) and _is_plain_tree(item), f"an input or output of a special type ({name})", path)
+        _require(
+            isinstance(item, str) and _is_plain_tree(item),
+            f"an input or output of a special type ({name})",
+            path,
+        )
         return item
     return _plain(item, path, name)
 
@@ -197,16 +232,24 @@ def _is_arithmetic(text: str) -> bool:
         elif isinstance(node, ast.Name):
             if node.id not in _ARITHMETIC and not re.fullmatch(r"[su]\d+", node.id):
                 return False
-        elif not isinstance(node, (ast.Expression, ast.keyword, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)):
+        elif not isinstance(
+            node, (ast.Expression, ast.keyword, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+        ):
             return False
     return True
 
 
 def _is_plain_tree(text: str) -> bool:
-    """Whether a tree of inputs is made of tuples, lists and dicts; torch imports the module of any other type."""
+    """Whether a tree of inputs is made of tuples, lists and dicts; torch imports the module of any other
+    type.
+    """
 
     def plain(node: Any) -> bool:
-        return isinstance(node, dict) and node.get("type") in _TREES and all(plain(child) for child in node.get("children_spec", []))
+        return (
+            isinstance(node, dict)
+            and node.get("type") in _TREES
+            and all(plain(child) for child in node.get("children_spec", []))
+        )
 
     try:
         protocol, tree = json.loads(text)

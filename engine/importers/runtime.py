@@ -36,7 +36,9 @@ def open_session(graph: bytes) -> Any:
     try:
         return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except _FAILURES as error:
-        raise UserError(f"onnxruntime cannot run the model: {_reason(error)}. Export it with standard ONNX operators.") from error
+        raise UserError(
+            f"onnxruntime cannot run the model: {_reason(error)}. Export it with standard ONNX operators."
+        ) from error
 
 
 def run(session: Any, images: NDArray[np.float32]) -> Floats:

@@ -1,6 +1,8 @@
-"""Build timm architectures, pretrained or from a local checkpoint, with the preprocessing timm states for them.
+"""Build timm architectures, pretrained or from a local checkpoint, with the preprocessing timm states for
+them.
 
-Knows timm. Checkpoint files are read by `engine.importers.checkpoint`; the graph is made by `engine.importers.torch`.
+Knows timm. Checkpoint files are read by `engine.importers.checkpoint`; the graph is made by
+`engine.importers.torch`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,12 @@ from engine.importers.torch import import_module
 from engine.types import Preprocessing, Teacher, UserError
 
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos"]
-_INTERPOLATIONS: dict[str, Interpolation] = {"nearest": "nearest", "bilinear": "bilinear", "bicubic": "bicubic", "lanczos": "lanczos"}
+_INTERPOLATIONS: dict[str, Interpolation] = {
+    "nearest": "nearest",
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    "lanczos": "lanczos",
+}
 
 
 def import_pretrained(
@@ -34,7 +41,8 @@ def import_pretrained(
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Teacher:
-    """Import `name` with the weights timm publishes for it; `size` (height, width) is the one timm states unless given.
+    """Import `name` with the weights timm publishes for it; `size` (height, width) is the one timm states
+    unless given.
 
     Raises UserError if timm does not know the name, has no weights for it, or cannot reach the hub.
     """
@@ -49,21 +57,30 @@ def import_pretrained(
             model = _create(name, _size(size, preprocessing), pretrained=True)
     except _download_errors() as error:
         raise UserError(
-            f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}). Check the connection, "
-            f"or download the checkpoint elsewhere and give the file with --arch {name} --classes K."
+            f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}). Check the"
+            f" connection, or download the checkpoint elsewhere and give the file with --arch {name}"
+            " --classes K."
         ) from error
-    return _import(model, name, source=f"timm:{name}", size=size, preprocessing=preprocessing, class_names=class_names)
+    return _import(
+        model, name, source=f"timm:{name}", size=size, preprocessing=preprocessing, class_names=class_names
+    )
 
 
-def build(arch: str, classes: int, *, channels: int = 3, size: tuple[int, int] | None = None) -> torch.nn.Module:
-    """Make an untrained `arch` with `classes` outputs, for images of `size` (height, width) where the architecture asks for one."""
+def build(
+    arch: str, classes: int, *, channels: int = 3, size: tuple[int, int] | None = None
+) -> torch.nn.Module:
+    """Make an untrained `arch` with `classes` outputs, for images of `size` (height, width) where the
+    architecture asks for one.
+    """
     _require_known(arch)
     return _create(arch, size, num_classes=classes, in_chans=channels)
 
 
 def _create(arch: str, size: tuple[int, int] | None, **options: Any) -> torch.nn.Module:
     if size is not None:
-        with contextlib.suppress(TypeError):  # a convolutional architecture takes any size and has no such argument
+        with contextlib.suppress(
+            TypeError
+        ):  # a convolutional architecture takes any size and has no such argument
             return _module(timm().create_model(arch, img_size=size, **options))
     return _module(timm().create_model(arch, **options))
 
@@ -88,17 +105,23 @@ def import_weights(
     Raises UserError naming the tensors that are missing, unexpected or of another shape.
     """
     if classes is None:
-        raise UserError(f"a checkpoint does not say how many classes it has. Add --classes K beside --arch {arch}.")
+        raise UserError(
+            f"a checkpoint does not say how many classes it has. Add --classes K beside --arch {arch}."
+        )
     if classes < 2:
         raise UserError(f"--classes must be 2 or more, got {classes}.")
     channels = 3 if preprocessing is None else preprocessing.channels
     model = build(arch, classes, channels=channels, size=_size(size, preprocessing))
     _load(model, weights, arch, classes)
-    return _import(model, name, source=source, size=size, preprocessing=preprocessing, class_names=class_names)
+    return _import(
+        model, name, source=source, size=size, preprocessing=preprocessing, class_names=class_names
+    )
 
 
 def timm_preprocessing(model: torch.nn.Module, size: tuple[int, int] | None = None) -> Preprocessing:
-    """The preprocessing in the model's timm data config, for images of `size` (height, width) if it is given."""
+    """The preprocessing in the model's timm data config, for images of `size` (height, width) if it is
+    given.
+    """
     config = timm().data.resolve_model_data_config(model)
     channels, height, width = config["input_size"]
     height, width = size or (height, width)
@@ -119,8 +142,9 @@ def timm_preprocessing(model: torch.nn.Module, size: tuple[int, int] | None = No
 def timm() -> ModuleType:
     """The timm module.
 
-    timm imports torchvision, whose wheel may not match a CPU-only torch: its operators are then missing and the import
-    dies on their names. Declaring them is enough, since no classifier calls them. The cache keeps the declaration alive.
+    timm imports torchvision, whose wheel may not match a CPU-only torch: its operators are then missing and
+    the import dies on their names. Declaring them is enough, since no classifier calls them. The cache keeps
+    the declaration alive.
     """
     try:
         importlib.import_module("torchvision")
@@ -133,7 +157,8 @@ def timm() -> ModuleType:
             del sys.modules[name]
         library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
         for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
+            # type: ignore[no-untyped-call]
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         module = importlib.import_module("timm")
         module.__dict__["_torchvision_operators"] = library
         return module
@@ -155,7 +180,9 @@ def _require_known(name: str) -> None:
 
 @contextlib.contextmanager
 def _cache_only_unless_reachable() -> Iterator[None]:
-    """Look only at downloaded files when the hub does not answer: its client would otherwise retry for most of a minute."""
+    """Look only at downloaded files when the hub does not answer: its client would otherwise retry for most
+    of a minute.
+    """
     constants: Any = importlib.import_module("huggingface_hub.constants")
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = before or not _answers(constants.ENDPOINT)
@@ -200,7 +227,13 @@ def _import(
         notes = ("The preprocessing is the one timm states for this architecture.",)
     shape = (preprocessing.channels, preprocessing.height, preprocessing.width)
     return import_module(
-        model, name=name, input_shape=shape, preprocessing=preprocessing, class_names=class_names, source=source, notes=notes
+        model,
+        name=name,
+        input_shape=shape,
+        preprocessing=preprocessing,
+        class_names=class_names,
+        source=source,
+        notes=notes,
     )
 
 
@@ -213,8 +246,15 @@ def _load(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], arch: str
         for name, value in expected.items()
         if name in weights and weights[name].shape != value.shape
     ]
-    for problem, names in (("other shapes", reshaped), ("missing tensors", missing), ("unexpected tensors", unexpected)):
+    for problem, names in (
+        ("other shapes", reshaped),
+        ("missing tensors", missing),
+        ("unexpected tensors", unexpected),
+    ):
         if names:
             shown = "; ".join(names[:3]) + (f"; and {len(names) - 3} more" if len(names) > 3 else "")
-            raise UserError(f"the checkpoint does not fit --arch {arch} --classes {classes}: {problem}: {shown}. Check both options.")
+            raise UserError(
+                f"the checkpoint does not fit --arch {arch} --classes {classes}: {problem}: {shown}. Check"
+                " both options."
+            )
     model.load_state_dict(dict(weights))

@@ -1,4 +1,5 @@
-"""Import a PyTorch module: one ONNX graph with every kernel under the module's own parameter name, BatchNorm unfolded.
+"""Import a PyTorch module: one ONNX graph with every kernel under the module's own parameter name, BatchNorm
+unfolded.
 
 Knows torch and its exporter. Knows nothing of files, checkpoints or architectures.
 """
@@ -25,7 +26,9 @@ INPUT = "images"
 
 
 class _Opened(torch.nn.Module):
-    """A model whose weights are arguments: what enters the exporter as an input cannot be folded into a neighbour."""
+    """A model whose weights are arguments: what enters the exporter as an input cannot be folded into a
+    neighbour.
+    """
 
     def __init__(self, model: torch.nn.Module, names: Sequence[str]) -> None:
         super().__init__()
@@ -74,7 +77,9 @@ def import_module(
 
 @contextlib.contextmanager
 def _evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode, no gradients, and no fused attention (which the exporter does not know); all restored afterwards."""
+    """Evaluation mode, no gradients, and no fused attention (which the exporter does not know); all restored
+    afterwards.
+    """
     modes = {module: module.training for module in model.modules()}
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -101,7 +106,10 @@ def _require_tensor(model: torch.nn.Module, images: torch.Tensor) -> None:
     try:
         outputs = model(images)
     except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-        raise UserError(f"the model does not accept {len(images)} images of shape {tuple(images.shape[1:])}: {_cause(error)}.") from error
+        raise UserError(
+            f"the model does not accept {len(images)} images of shape {tuple(images.shape[1:])}:"
+            f" {_cause(error)}."
+        ) from error
     if not isinstance(outputs, torch.Tensor):
         raise UserError(
             f"the model returns a {type(outputs).__name__}; a teacher returns one tensor (batch, classes). "
@@ -110,8 +118,9 @@ def _require_tensor(model: torch.nn.Module, images: torch.Tensor) -> None:
 
 
 def _export(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProto:
-    # Every parameter with two or more axes enters as an input, not only those of Conv and Linear modules: a kernel
-    # used through torch.nn.functional is then found too. Which of them are kernels is read off the graph afterwards.
+    # Every parameter with two or more axes enters as an input, not only those of Conv and Linear modules: a
+    # kernel used through torch.nn.functional is then found too. Which of them are kernels is read off the
+    # graph afterwards.
     opened = {name: value for name, value in model.named_parameters() if value.ndim >= 2}
     names = list(opened)
     wrapper = _Opened(model, names)
@@ -132,7 +141,9 @@ def _export(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProto:
         raise UserError(f"the model cannot be expressed as an ONNX graph: {_cause(error)}.") from error
     assert program is not None
     graph = program.model_proto
-    graph.graph.initializer.extend(onnx.numpy_helper.from_array(value.detach().numpy(), name) for name, value in opened.items())
+    graph.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value.detach().numpy(), name) for name, value in opened.items()
+    )
     return graph
 
 

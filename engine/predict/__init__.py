@@ -1,4 +1,5 @@
-"""Teacher and candidates over the target images, once, resumably: what `estimators` and `selectors` start from.
+"""Teacher and candidates over the target images, once, resumably: what `estimators` and `selectors` start
+from.
 
 Knows the whole path from weights and images to Predictions. Knows nothing of rules or choices.
 """

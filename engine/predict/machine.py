@@ -1,4 +1,6 @@
-"""What this process may use: cores and memory, also inside a container that grants less than the machine has."""
+"""What this process may use: cores and memory, also inside a container that grants less than the machine
+has.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_cores(cgroup: Path = _CGROUP) -> int:
-    """Return how many cores may be kept busy: those this process is bound to, or the container's quota if that is less."""
+    """Return how many cores may be kept busy: those this process is bound to, or the container's quota if
+    that is less.
+    """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = (cgroup / "cpu.max").read_text(encoding="ascii").split()
@@ -27,7 +31,9 @@ def available_memory(cgroup: Path = _CGROUP) -> int | None:
     except (OSError, StopIteration):
         return None
     try:
-        limit, used = (int((cgroup / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
+        limit, used = (
+            int((cgroup / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current")
+        )
         return max(0, min(free, limit - used))
     except (OSError, ValueError):
         return free

@@ -33,8 +33,8 @@ _Result = tuple[int, NDArray[Any] | BadImage]
 class Pool:
     """Prepared pixels (N, *input_shape) on disk, in pool order.
 
-    `order` (N,) are the images' indices in their ImageSet of `n_source` images. `files` (N,) are their names; None for an
-    array in its own row order, whose rows need no name. `bad` are the images that were skipped.
+    `order` (N,) are the images' indices in their ImageSet of `n_source` images. `files` (N,) are their names;
+    None for an array in its own row order, whose rows need no name. `bad` are the images that were skipped.
     """
 
     path: Path
@@ -69,27 +69,44 @@ def prepare_pool(
 ) -> Pool:
     """Decode and prepare every image once, in parallel, or find the finished result in the store.
 
-    Raises UserError naming the corrupt images unless they are to be skipped, if none is left, or if cancelled.
+    Raises UserError naming the corrupt images unless they are to be skipped, if none is left, or if
+    cancelled.
     """
     order = pool_order(images, seed=options.seed, shuffle=options.shuffle)
-    parts = {"version": _VERSION, "images": images.fingerprint, "preprocessing": preprocessing.to_json(), "order": order.tolist()}
+    parts = {
+        "version": _VERSION,
+        "images": images.fingerprint,
+        "preprocessing": preprocessing.to_json(),
+        "order": order.tolist(),
+    }
     key = store_key({**parts, "skip": options.skip_corrupt})
     folder = make_folder(store / "pools" / key)
     if is_intact(folder / "pixels.npy") and (known := _read_bad(folder / "bad.json")) is not None:
         return _make_pool(images, folder, order, key, known)
     results = _watched(_prepared(images, preprocessing, order), len(order), on_progress, cancel)
-    bad = _write_pixels(results, folder / "pixels.npy", images.dtype, (len(order), *input_shape(preprocessing)), options.skip_corrupt)
+    bad = _write_pixels(
+        results,
+        folder / "pixels.npy",
+        images.dtype,
+        (len(order), *input_shape(preprocessing)),
+        options.skip_corrupt,
+    )
     return _make_pool(images, folder, order, key, bad)
 
 
 def _read_bad(path: Path) -> dict[int, BadImage] | None:
     try:
-        return {int(index): BadImage(name, reason) for index, name, reason in json.loads(path.read_text(encoding="utf-8"))}
+        return {
+            int(index): BadImage(name, reason)
+            for index, name, reason in json.loads(path.read_text(encoding="utf-8"))
+        }
     except (OSError, ValueError):
         return None
 
 
-def _make_pool(images: ImageSet, folder: Path, order: NDArray[np.int64], key: str, bad: dict[int, BadImage]) -> Pool:
+def _make_pool(
+    images: ImageSet, folder: Path, order: NDArray[np.int64], key: str, bad: dict[int, BadImage]
+) -> Pool:
     kept = order[~np.isin(order, list(bad))]
     own_rows = images.kind == "array" and len(kept) == len(images) and bool((np.diff(kept) == 1).all())
     files = None if own_rows else tuple(images.names[i] for i in kept)
@@ -97,7 +114,8 @@ def _make_pool(images: ImageSet, folder: Path, order: NDArray[np.int64], key: st
 
 
 def _prepared(images: ImageSet, preprocessing: Preprocessing, order: NDArray[np.int64]) -> Iterator[_Result]:
-    """Yield (index, pixels or what is wrong) in order, decoding on all cores with only a few images in flight.
+    """Yield (index, pixels or what is wrong) in order, decoding on all cores with only a few images in
+    flight.
 
     Threads are enough: Pillow releases the interpreter lock while it decodes and resizes.
     """
@@ -111,18 +129,23 @@ def _prepared(images: ImageSet, preprocessing: Preprocessing, order: NDArray[np.
     n_threads = os.cpu_count() or 1
     with ThreadPoolExecutor(n_threads) as threads:
         indices = iter(order.tolist())
-        waiting: deque[Future[_Result]] = deque(threads.submit(work, index) for index in islice(indices, 4 * n_threads))
+        waiting: deque[Future[_Result]] = deque(
+            threads.submit(work, index) for index in islice(indices, 4 * n_threads)
+        )
         while waiting:
             yield waiting.popleft().result()
             waiting.extend(threads.submit(work, index) for index in islice(indices, 1))
 
 
-def _watched(results: Iterator[_Result], total: int, on_progress: Progress | None, cancel: Callable[[], bool] | None) -> Iterator[_Result]:
+def _watched(
+    results: Iterator[_Result], total: int, on_progress: Progress | None, cancel: Callable[[], bool] | None
+) -> Iterator[_Result]:
     """Pass results on, reporting each and stopping when asked to."""
     for done, result in enumerate(results, start=1):
         if cancel is not None and cancel():
             raise UserError(
-                "stopped while the images were being read, before any model ran. Start again, with more time if a limit was set."
+                "stopped while the images were being read, before any model ran. Start again, with more time"
+                " if a limit was set."
             )
         yield result
         if on_progress is not None:
@@ -146,10 +169,15 @@ def _write_pixels(
             _check_bad(bad, shape[0], skip_corrupt)
             file.seek(0)
             _write_header(file, dtype, (shape[0] - len(bad), *shape[1:]))
-        write_text(path.with_name("bad.json"), json.dumps([[index, b.name, b.reason] for index, b in bad.items()]))
+        write_text(
+            path.with_name("bad.json"), json.dumps([[index, b.name, b.reason] for index, b in bad.items()])
+        )
         commit(partial, path)
     except OSError as error:
-        raise UserError(f"the store cannot be written ({error.strerror}). Free disk space or give another folder with --store.") from None
+        raise UserError(
+            f"the store cannot be written ({error.strerror}). Free disk space or give another folder with"
+            " --store."
+        ) from None
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -167,10 +195,14 @@ def _check_bad(bad: Mapping[int, BadImage], total: int, skip_corrupt: bool) -> N
         example = next(iter(bad.values()))
         every = f"none of the {total} images" if total > 1 else "the only image"
         raise UserError(
-            f"{every} {'can' if total > 1 else 'cannot'} be read, e.g. {example.name} ({example.reason}). Check what the files are."
+            f"{every} {'can' if total > 1 else 'cannot'} be read, e.g. {example.name} ({example.reason})."
+            " Check what the files are."
         )
     if bad and not skip_corrupt:
-        raise UserError(f"{len(bad)} of {total} images cannot be read: {_listed(bad)}. Repair or remove them, or pass --skip-corrupt.")
+        raise UserError(
+            f"{len(bad)} of {total} images cannot be read: {_listed(bad)}. Repair or remove them, or pass"
+            " --skip-corrupt."
+        )
 
 
 def _listed(bad: Mapping[int, BadImage]) -> str:

@@ -1,4 +1,5 @@
-"""Many models over the pool: in this process when the work is small, otherwise on worker processes that keep every core busy.
+"""Many models over the pool: in this process when the work is small, otherwise on worker processes that keep
+every core busy.
 
 Knows scheduling, progress and stopping. One thread a worker, so that cores are never oversubscribed.
 """
@@ -37,7 +38,9 @@ _Report = tuple["_Worker", dict[str, Any] | None]
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """How far a run is. `done` and `total` count images times models; work found in the store counts as done."""
+    """How far a run is. `done` and `total` count images times models; work found in the store counts as
+    done.
+    """
 
     done: int
     total: int
@@ -77,8 +80,12 @@ class Watch:
 
 
 def run_models(job: Job, names: Sequence[str], workers: int, watch: Watch) -> None:
-    """Judge every named model, in this order, storing each result as it is finished; return early when told to stop."""
-    if job.n_raced and names and names[0] == TEACHER:  # a race needs the teacher's answers from its first image on
+    """Judge every named model, in this order, storing each result as it is finished; return early when told
+    to stop.
+    """
+    if (
+        job.n_raced and names and names[0] == TEACHER
+    ):  # a race needs the teacher's answers from its first image on
         _run_here(job, names[:1], watch)
         names = names[1:]
     if not names or watch.stop():
@@ -116,7 +123,9 @@ def _give_up(name: str, reason: str, n_left: int, watch: Watch) -> None:
 
 
 class _Worker:
-    """A child process and the thread that hands it the job and passes its reports on; None follows the last report."""
+    """A child process and the thread that hands it the job and passes its reports on; None follows the last
+    report.
+    """
 
     def __init__(self, job: Job, reports: queue.Queue[_Report]) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
@@ -176,7 +185,10 @@ class _Worker:
                 "What was finished is kept: run again with fewer workers (--workers 1)."
             )
         self._errors.seek(0)
-        return RuntimeError(f"a worker process failed with code {code}: {self._errors.read().decode(errors='replace')[-2000:]}")
+        return RuntimeError(
+            f"a worker process failed with code {code}:"
+            f" {self._errors.read().decode(errors='replace')[-2000:]}"
+        )
 
 
 def _run_on_workers(job: Job, names: Sequence[str], n_workers: int, watch: Watch) -> None:

@@ -1,4 +1,5 @@
-"""Finished work on disk: one checked, atomically written .npy per model, under a key made of everything that could change its numbers.
+"""Finished work on disk: one checked, atomically written .npy per model, under a key made of everything that
+could change its numbers.
 
 Knows files and hashes. Knows nothing of models; whatever does not check out counts as not done.
 """
@@ -35,11 +36,15 @@ def store_key(parts: Mapping[str, Any]) -> str:
 
 
 def make_folder(path: Path) -> Path:
-    """Create the folder, rid it of what killed runs left half-written, and return it; raise UserError if that is not possible."""
+    """Create the folder, rid it of what killed runs left half-written, and return it; raise UserError if that
+    is not possible.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"the store {str(path)!r} cannot be created ({error.strerror}). Give another folder with --store.") from None
+        raise UserError(
+            f"the store {str(path)!r} cannot be created ({error.strerror}). Give another folder with --store."
+        ) from None
     for partial in path.glob(".*.tmp"):
         with suppress(OSError):
             if time.time() - partial.stat().st_mtime > _ABANDONED:
@@ -69,13 +74,17 @@ def write_text(path: Path, text: str) -> None:
 
 
 def commit(partial: Path, path: Path) -> None:
-    """Move a finished file to its place and record its hash beside it; it counts as done only when both are there."""
+    """Move a finished file to its place and record its hash beside it; it counts as done only when both are
+    there.
+    """
     write_text(path.with_suffix(".sha256"), file_hash(partial))
     os.replace(partial, path)
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
-    """Store one array; neither a kill nor a power cut leaves anything half-written that `read_array` would accept."""
+    """Store one array; neither a kill nor a power cut leaves anything half-written that `read_array` would
+    accept.
+    """
     partial = temporary(path)
     try:
         with partial.open("wb") as file:
@@ -84,7 +93,10 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
-        raise UserError(f"the store cannot be written ({error.strerror}). Free disk space or give another folder with --store.") from None
+        raise UserError(
+            f"the store cannot be written ({error.strerror}). Free disk space or give another folder with"
+            " --store."
+        ) from None
 
 
 def is_intact(path: Path) -> bool:
@@ -96,7 +108,9 @@ def is_intact(path: Path) -> bool:
 
 
 def read_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
-    """Return the stored float32 array if it is complete, unaltered and of this shape; otherwise None: compute it again."""
+    """Return the stored float32 array if it is complete, unaltered and of this shape; otherwise None: compute
+    it again.
+    """
     if not is_intact(path):
         return None
     try:

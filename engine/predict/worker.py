@@ -1,6 +1,8 @@
-"""A worker process: receives a job on stdin, then model names one a line; leaves each result in the store and reports on stdout.
+"""A worker process: receives a job on stdin, then model names one a line; leaves each result in the store and
+reports on stdout.
 
-Needs numpy and onnxruntime only. When stdin closes, the parent is gone or has had enough: the worker stops at the next batch.
+Needs numpy and onnxruntime only. When stdin closes, the parent is gone or has had enough: the worker stops at
+the next batch.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from engine.types import Kernel, Preprocessing, Teacher, UserError
 
 
 def send_job(file: IO[bytes], job: Job) -> None:
-    """Write a job as one JSON line followed by the graph without its kernels and the kernels' raw bytes. (No pickle, even among our own.)"""
+    """Write a job as one JSON line followed by the graph without its kernels and the kernels' raw bytes. (No
+    pickle, even among our own.)
+    """
     teacher = job.teacher
     header = {
         "parts": [[str(part.pixels), str(part.folder), part.n_images] for part in job.parts],
@@ -46,7 +50,10 @@ def receive_job(file: IO[bytes]) -> Job:
     """Read what `send_job` wrote."""
     header: dict[str, Any] = json.loads(file.readline())
     graph = file.read(header["graph"])
-    kernels = tuple(Kernel(k["name"], tuple(k["shape"]), tuple(k["axes"]), k["op"], k["groups"]) for k in header["kernels"])
+    kernels = tuple(
+        Kernel(k["name"], tuple(k["shape"]), tuple(k["axes"]), k["op"], k["groups"])
+        for k in header["kernels"]
+    )
     weights = {k.name: np.frombuffer(file.read(4 * k.size), np.float32).reshape(k.shape) for k in kernels}
     teacher = Teacher(
         name=header["name"],
@@ -70,7 +77,8 @@ def _report(**message: Any) -> None:
 
 def main() -> None:
     """Serve one parent until its stdin closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to handle; it closes our stdin
+    # an interrupt is the parent's to handle; it closes our stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     judge = Judge(receive_job(sys.stdin.buffer))
     _report(ready=True)
     names: queue.Queue[str | None] = queue.Queue()

@@ -22,10 +22,14 @@ STEP = 5  # labels asked for at a time
 MOST = 100  # nobody lets a program choose more one handful after another
 
 
-def active_samples(pool: CalibratedPool, labels: Ints, budgets: Sequence[int], rate: float, repetition: int) -> Iterator[LabeledSample]:
-    """Yield the labeled sample at every budget up to MOST, in increasing order, each an extension of the one before.
+def active_samples(
+    pool: CalibratedPool, labels: Ints, budgets: Sequence[int], rate: float, repetition: int
+) -> Iterator[LabeledSample]:
+    """Yield the labeled sample at every budget up to MOST, in increasing order, each an extension of the one
+    before.
 
-    labels (N,) may be UNLABELED in part. Wrong labels are drawn once for the whole pool: asking earlier or later does not change them.
+    labels (N,) may be UNLABELED in part. Wrong labels are drawn once for the whole pool: asking earlier or
+    later does not change them.
     """
     labeled = np.flatnonzero(labels != UNLABELED)
     observed = labels.copy()

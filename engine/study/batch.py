@@ -1,6 +1,8 @@
-"""The paper's supervised rules over many labeled samples of one size at once: the coefficient search as array arithmetic.
+"""The paper's supervised rules over many labeled samples of one size at once: the coefficient search as array
+arithmetic.
 
-Sees arrays only. Picks and coefficients equal `engine.selectors.select` to the bit: sums run in the same order.
+Sees arrays only. Picks and coefficients equal `engine.selectors.select` to the bit: sums run in the same
+order.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class Draws:
 
 @dataclass(frozen=True, eq=False)
 class Picks:
-    """What one rule chose on each of B draws: candidates (B,) and coefficients (B,), nan where the rule has none."""
+    """What one rule chose on each of B draws: candidates (B,) and coefficients (B,), nan where the rule has
+    none.
+    """
 
     candidates: Ints
     coefficients: Floats
@@ -67,7 +71,8 @@ def batch_evidence(
 ) -> SampleEvidence:
     """Gather the per-example terms of every draw as (n, B, M) arrays.
 
-    The permutation control alone needs whole predictive rows, hence most of the time: `control` False leaves its term at 0.
+    The permutation control alone needs whole predictive rows, hence most of the time: `control` False leaves
+    its term at 0.
     """
     rows, labels = draws.rows.T, draws.labels.T
     gathered = np.asarray(candidates[:, rows, labels], dtype=np.float64)
@@ -83,7 +88,9 @@ def batch_evidence(
 
 
 def _permuted(teacher: Floats, candidates: Floats, draws: Draws, floor: float) -> Floats:
-    """⟨δ, (e_y - p_f)∘π⟩ as (n, B, M). Consecutive draws of the same rows (other label errors) share their δ."""
+    """⟨δ, (e_y - p_f)∘π⟩ as (n, B, M). Consecutive draws of the same rows (other label errors) share their
+    δ.
+    """
     at = np.arange(draws.n)
     out = np.empty((draws.n, len(draws.rows), len(candidates)))
     previous: Ints | None = None
@@ -103,11 +110,12 @@ def _permuted(teacher: Floats, candidates: Floats, draws: Draws, floor: float) -
 def batch_select(rule_name: str, evidence: SampleEvidence, anchor: Floats, usable: Ints) -> Picks:
     """Run one supervised rule on every draw.
 
-    evidence holds (n, B, M) terms, anchor (B, M) the score to shrink toward (one row a draw), usable the indices of the
-    admissible candidates. One label returns the anchor's pick.
+    evidence holds (n, B, M) terms, anchor (B, M) the score to shrink toward (one row a draw), usable the
+    indices of the admissible candidates. One label returns the anchor's pick.
     """
     rule = SUPERVISED[rule_name]
-    # `take` lays its result out row by row; plain indexing would not, and numpy would then sum in another order.
+    # `take` lays its result out row by row; plain indexing would not, and numpy would then sum in another
+    # order.
     term = np.take(rule.term(evidence), usable, axis=2)
     # The mean over a contiguous last axis sums in pairs, as `select` does for the final score.
     supervised = np.mean(np.ascontiguousarray(np.moveaxis(term, 0, 2)), axis=2)

@@ -1,4 +1,5 @@
-"""One row per candidate of a family: what it costs, how it behaves on the pool and how good it really is on the test part.
+"""One row per candidate of a family: what it costs, how it behaves on the pool and how good it really is on
+the test part.
 
 Sees one family's predictions. Regimes, cost frontiers and calibration audits are read off this table.
 """
@@ -17,19 +18,37 @@ from engine.theory import identity_errors, measure_attenuation
 from engine.types import UNLABELED, Predictions, UserError
 
 CANDIDATE_COLUMNS = (
-    "family", "candidate", "name", "bits", "granularity", "cost", "n_classes",
-    "loss", "accuracy", "ece", "confidence", "distinct", "agreement", "distortion", "collapsed",
-)  # fmt: skip
+    "family",
+    "candidate",
+    "name",
+    "bits",
+    "granularity",
+    "cost",
+    "n_classes",
+    "loss",
+    "accuracy",
+    "ece",
+    "confidence",
+    "distinct",
+    "agreement",
+    "distortion",
+    "collapsed",
+)
 ATTENUATION_COLUMNS = ("family", "rate", "predicted", "label_part", "accuracy", "identity_error")
 _ATTENUATION_RATES = (0.1, 0.2, 0.3, 0.4)  # the paper's
-_THEORY_VALUES = 20_000_000  # probabilities taken into the checks of the theory; more rows would only cost memory
+_THEORY_VALUES = (
+    20_000_000  # probabilities taken into the checks of the theory; more rows would only cost memory
+)
 
 
-def describe_candidates(predictions: Predictions, config: StudyConfig, *, name: str = "family") -> pd.DataFrame:
+def describe_candidates(
+    predictions: Predictions, config: StudyConfig, *, name: str = "family"
+) -> pd.DataFrame:
     """Return one row per candidate with the columns CANDIDATE_COLUMNS.
 
-    loss, accuracy and ece (15 bins) come from the test part; confidence, distinct, agreement and distortion from the pool.
-    bits and granularity are empty when the names are not candidate slugs. Raises UserError without a test part.
+    loss, accuracy and ece (15 bins) come from the test part; confidence, distinct, agreement and distortion
+    from the pool. bits and granularity are empty when the names are not candidate slugs. Raises UserError
+    without a test part.
     """
     floor = config.floors[0]
     truth, pool = measure_truth(predictions, floor=floor), statistics_of(predictions, floor=floor)
@@ -60,11 +79,15 @@ def _recipe_columns(names: tuple[str, ...]) -> dict[str, list[float] | list[str]
         recipes = [parse_slug(name) for name in names]
     except UserError:
         return {"bits": [np.nan] * len(names), "granularity": [""] * len(names)}
-    return {"bits": [float(recipe.bits) for recipe in recipes], "granularity": [str(recipe.granularity) for recipe in recipes]}
+    return {
+        "bits": [float(recipe.bits) for recipe in recipes],
+        "granularity": [str(recipe.granularity) for recipe in recipes],
+    }
 
 
 def check_theory(predictions: Predictions, *, name: str = "family") -> pd.DataFrame:
-    """Return one row per corruption rate: predicted and measured attenuation, and the largest error of the identities.
+    """Return one row per corruption rate: predicted and measured attenuation, and the largest error of the
+    identities.
 
     Uses the labeled rows of the pool; empty if there are none.
     """
@@ -72,7 +95,11 @@ def check_theory(predictions: Predictions, *, name: str = "family") -> pd.DataFr
     rows = np.flatnonzero(predictions.labels != UNLABELED)[:most]
     if not len(rows):
         return pd.DataFrame(columns=list(ATTENUATION_COLUMNS))
-    teacher, candidates, labels = predictions.teacher[rows], predictions.candidates[:, rows], predictions.labels[rows]
+    teacher, candidates, labels = (
+        predictions.teacher[rows],
+        predictions.candidates[:, rows],
+        predictions.labels[rows],
+    )
     errors = identity_errors(teacher, candidates, labels)
     measured = [measure_attenuation(teacher, candidates, labels, rate) for rate in _ATTENUATION_RATES]
     return pd.DataFrame(

@@ -1,4 +1,5 @@
-"""Comparisons between rules: paired inference, who wins where, and how much of the spread is the shift's doing.
+"""Comparisons between rules: paired inference, who wins where, and how much of the spread is the shift's
+doing.
 
 The unit is the family; executions of one shift and seed are averaged into one unit before a test.
 """
@@ -13,14 +14,21 @@ from engine.study.inference import bootstrap_interval, holm, sign_flip_test
 from engine.study.result import StudyResult
 from engine.study.tables import family_means, outcomes
 
-PAIRS = (("ce-combo", "val-ce"), ("alignment", "val-ce"), ("alignment", "ce-combo"))  # the paper's, one row's family for Holm
+# the paper's, one row's family for Holm
+PAIRS = (
+    ("ce-combo", "val-ce"),
+    ("alignment", "val-ce"),
+    ("alignment", "ce-combo"),
+)
 _CELL = ["setting", "rate", "n"]
 
 
 def paired_inference(result: StudyResult) -> pd.DataFrame:
-    """Are the differences more than luck? Mean paired difference, bootstrap interval, sign-flip p, Holm within a row.
+    """Are the differences more than luck? Mean paired difference, bootstrap interval, sign-flip p, Holm
+    within a row.
 
-    A negative difference favours the first rule of the pair. Other rules of the study are compared with direct validation.
+    A negative difference favours the first rule of the pair. Other rules of the study are compared with
+    direct validation.
     """
     per_unit = _per_unit(result)
     rules = set(per_unit["rule"])
@@ -36,7 +44,9 @@ def paired_inference(result: StudyResult) -> pd.DataFrame:
 _PAPER_RULES = ("val-ce", "val-acc", "ce-combo", "alignment", "teacher-component", "permutation-control")
 
 
-def _row(pairs: list[tuple[str, str]], regret: pd.DataFrame, cell: dict[str, object]) -> list[dict[str, object]]:
+def _row(
+    pairs: list[tuple[str, str]], regret: pd.DataFrame, cell: dict[str, object]
+) -> list[dict[str, object]]:
     """Compare the pairs of one setting, rate and budget, and correct their p-values together."""
     rows: list[dict[str, object]] = []
     for first, second in pairs:
@@ -46,16 +56,23 @@ def _row(pairs: list[tuple[str, str]], regret: pd.DataFrame, cell: dict[str, obj
         low, high = bootstrap_interval(differences)
         rows.append(
             {
-                **cell, "comparison": f"{first} − {second}", "difference": differences.mean(), "low_95": low, "high_95": high,
-                "p": sign_flip_test(differences), "units": len(differences),
+                **cell,
+                "comparison": f"{first} − {second}",
+                "difference": differences.mean(),
+                "low_95": low,
+                "high_95": high,
+                "p": sign_flip_test(differences),
+                "units": len(differences),
             }
-        )  # fmt: skip
+        )
     adjusted = holm([float(str(row["p"])) for row in rows])
     return [{**row, "p_holm": p} for row, p in zip(rows, adjusted, strict=True)]
 
 
 def where_anchoring_wins(result: StudyResult) -> pd.DataFrame:
-    """With how many labels does the anchor help? CE-combo against direct validation in every cell, and in how many families."""
+    """With how many labels does the anchor help? CE-combo against direct validation in every cell, and in how
+    many families.
+    """
     rows = family_means(_supervised(result), ["setting", "rate", "n", "rule"])
     rows = rows[rows["rule"].isin(("ce-combo", "val-ce"))]
     if len(set(rows["rule"])) < 2:
@@ -65,14 +82,18 @@ def where_anchoring_wins(result: StudyResult) -> pd.DataFrame:
     paired["worse"] = paired["ce-combo"] > paired["val-ce"]
     grouped = paired.groupby(_CELL, sort=True)
     out = grouped.agg(**{"val-ce": ("val-ce", "mean"), "ce-combo": ("ce-combo", "mean")}).reset_index()
-    counts = grouped.agg(families_better=("better", "sum"), families_worse=("worse", "sum"), families=("family", "nunique")).reset_index()
+    counts = grouped.agg(
+        families_better=("better", "sum"), families_worse=("worse", "sum"), families=("family", "nunique")
+    ).reset_index()
     difference = out["ce-combo"] - out["val-ce"]
     winner = np.where(difference < 0, "anchored", np.where(difference > 0, "direct validation", "tie"))
     return out.assign(difference=difference, lower=winner).merge(counts, on=_CELL)
 
 
 def between_shift_variance(result: StudyResult) -> pd.DataFrame:
-    """Is a rule unstable, or are the shifts different? Share of the variance over families that lies between shifts."""
+    """Is a rule unstable, or are the shifts different? Share of the variance over families that lies between
+    shifts.
+    """
     table = _supervised(result)
     table = table[(table["rate"] == 0) & (table["shift"] != "")]
     rows = family_means(table, ["setting", "shift", "rule", "n"])
@@ -84,7 +105,14 @@ def between_shift_variance(result: StudyResult) -> pd.DataFrame:
             continue
         between = float((by_shift.size() * (by_shift.mean() - cell["regret"].mean()) ** 2).sum())
         out.append(
-            {"setting": setting, "rule": rule, "n": n, "between_shifts": between / total, "shifts": by_shift.ngroups, "families": len(cell)}
+            {
+                "setting": setting,
+                "rule": rule,
+                "n": n,
+                "between_shifts": between / total,
+                "shifts": by_shift.ngroups,
+                "families": len(cell),
+            }
         )
     return pd.DataFrame(out)
 

@@ -23,12 +23,14 @@ STUDY_RULES = (*METHODS, ACTIVE)
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """What a study varies. Seeds are fixed by `engine.sampling`: the same config gives the same table, to the bit.
+    """What a study varies. Seeds are fixed by `engine.sampling`: the same config gives the same table, to the
+    bit.
 
-    rules are names of `engine.choose.METHODS`, or `auto-active`: `auto` on labels that `label-next` asked for (slower, so not by default). memory_budgets are shares of the float teacher, None = no limit.
-    anchors beside "pool" add the anchored rules as `ce-combo@sample` and so on; floors beside the first, which serves as
-    the main one, add every rule as `ce-combo@floor=1e-12`. repetitions None means the paper's: 25 with clean labels,
-    10 with corrupted ones; the complete pool with clean labels is evaluated once in any case.
+    rules are names of `engine.choose.METHODS`, or `auto-active`: `auto` on labels that `label-next` asked for
+    (slower, so not by default). memory_budgets are shares of the float teacher, None = no limit. anchors
+    beside "pool" add the anchored rules as `ce-combo@sample` and so on; floors beside the first, which serves
+    as the main one, add every rule as `ce-combo@floor=1e-12`. repetitions None means the paper's: 25 with
+    clean labels, 10 with corrupted ones; the complete pool with clean labels is evaluated once in any case.
     """
 
     budgets: tuple[int, ...] = (10, 25, 50, 100, 150, 300)
@@ -44,17 +46,24 @@ class StudyConfig:
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 raise UserError(
-                    f"{name.replace('_', ' ')} must list at least one value and none twice, got {list(values)}. Correct the list."
+                    f"{name.replace('_', ' ')} must list at least one value and none twice, got"
+                    f" {list(values)}. Correct the list."
                 )
         _refuse_unknown("rule", self.rules, STUDY_RULES)
         _refuse_unknown("anchor", self.anchors, ANCHORS)
         if min(self.budgets) < 1:
-            raise UserError(f"a label budget is {min(self.budgets)}; each must be a whole number from 1. Label-free rules need no budget.")
+            raise UserError(
+                f"a label budget is {min(self.budgets)}; each must be a whole number from 1. Label-free rules"
+                " need no budget."
+            )
         if not all(0 <= rate < 1 for rate in self.rates):
-            raise UserError(f"corruption rates are {list(self.rates)}; each must be at least 0 and below 1, e.g. 0.2.")
+            raise UserError(
+                f"corruption rates are {list(self.rates)}; each must be at least 0 and below 1, e.g. 0.2."
+            )
         if not all(limit is None or limit > 0 for limit in self.memory_budgets):
             raise UserError(
-                f"memory budgets are {list(self.memory_budgets)}; each must be a positive share of the float teacher, e.g. 0.22."
+                f"memory budgets are {list(self.memory_budgets)}; each must be a positive share of the float"
+                " teacher, e.g. 0.22."
             )
         if not all(0 < floor < 0.1 for floor in self.floors):
             raise UserError(f"floors are {list(self.floors)}; each must lie between 0 and 0.1, e.g. 1e-8.")

@@ -16,12 +16,24 @@ from engine.study.tables import ABLATIONS
 
 # Okabe and Ito's palette, readable by the colour-blind; lines differ in dash and point shape as well.
 RULE_COLORS = {
-    "distortion": "#8a8a8a", "val-ce": "#2b7fc3", "ce-combo": "#d55e00", "alignment": "#0a9a73", "val-acc": "#b8639a",
-    "teacher-component": "#c58f00", "permutation-control": "#56b4e9", "calibrated": "#7a5cc0", "auto": "#a0522d",
-}  # fmt: skip
+    "distortion": "#8a8a8a",
+    "val-ce": "#2b7fc3",
+    "ce-combo": "#d55e00",
+    "alignment": "#0a9a73",
+    "val-acc": "#b8639a",
+    "teacher-component": "#c58f00",
+    "permutation-control": "#56b4e9",
+    "calibrated": "#7a5cc0",
+    "auto": "#a0522d",
+}
 _INK, _TITLE_CHARACTERS = "#222222", 62
 _SPARE = ("#7a5cc0", "#a0522d", "#4d9221", "#c51b7d")
-SQRT = {"type": "sqrt", "nice": True, "zero": True}  # keeps zero, and does not let one bad rule flatten the rest
+# keeps zero, and does not let one bad rule flatten the rest
+SQRT = {
+    "type": "sqrt",
+    "nice": True,
+    "zero": True,
+}
 
 
 def load_altair() -> Any:
@@ -50,8 +62,19 @@ def headline(columns: list[str]) -> list[str]:
 
 
 def rule_lines(alt: Any, rules: list[str], y_title: str) -> Any:
-    """Return lines with points, regret against n, one a rule; label-free rules are dashed. The data comes with the panels."""
-    shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left"]
+    """Return lines with points, regret against n, one a rule; label-free rules are dashed. The data comes
+    with the panels.
+    """
+    shapes = [
+        "circle",
+        "square",
+        "triangle-up",
+        "diamond",
+        "cross",
+        "triangle-down",
+        "triangle-right",
+        "triangle-left",
+    ]
     encoded = alt.Chart().encode(
         x=labels_axis(alt),
         y=alt.Y("regret:Q", title=y_title, scale=alt.Scale(**SQRT)),
@@ -59,12 +82,17 @@ def rule_lines(alt: Any, rules: list[str], y_title: str) -> Any:
         tooltip=["setting", "rule", "n", alt.Tooltip("regret:Q", format=".4f")],
     )
     dash = alt.StrokeDash(
-        "rule:N", title=None, sort=rules, scale=alt.Scale(domain=rules, range=[[4, 3] if rule in LABEL_FREE else [1, 0] for rule in rules])
+        "rule:N",
+        title=None,
+        sort=rules,
+        scale=alt.Scale(domain=rules, range=[[4, 3] if rule in LABEL_FREE else [1, 0] for rule in rules]),
     )
-    shape = alt.Shape("rule:N", title=None, sort=rules, scale=alt.Scale(domain=rules, range=(shapes * 3)[: len(rules)]))
-    return encoded.mark_line(strokeWidth=2).encode(strokeDash=dash) + encoded.mark_point(filled=True, size=55, opacity=1).encode(
-        shape=shape
+    shape = alt.Shape(
+        "rule:N", title=None, sort=rules, scale=alt.Scale(domain=rules, range=(shapes * 3)[: len(rules)])
     )
+    return encoded.mark_line(strokeWidth=2).encode(strokeDash=dash) + encoded.mark_point(
+        filled=True, size=55, opacity=1
+    ).encode(shape=shape)
 
 
 def panels(alt: Any, chart: Any, data: pd.DataFrame, title: str) -> Any:
@@ -103,8 +131,20 @@ def render_png(svg: str, *, scale: float = 2.0) -> bytes:
 
 
 def _configured(chart: Any, ink: str) -> dict[str, Any]:
-    quiet = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal", "labelFontSize": 12, "titleFontSize": 12}
-    axis = {**quiet, "domainColor": "#8a8a8a", "tickColor": "#8a8a8a", "gridColor": "#8a8a8a", "gridOpacity": 0.25}
+    quiet = {
+        "labelColor": ink,
+        "titleColor": ink,
+        "titleFontWeight": "normal",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+    }
+    axis = {
+        **quiet,
+        "domainColor": "#8a8a8a",
+        "tickColor": "#8a8a8a",
+        "gridColor": "#8a8a8a",
+        "gridOpacity": 0.25,
+    }
     title = {"color": ink, "fontSize": 14, "anchor": "start", "fontWeight": 600, "offset": 12}
     config = {
         "font": "Helvetica, Arial, sans-serif",

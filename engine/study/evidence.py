@@ -20,14 +20,25 @@ from engine.study.numbers import to_markdown
 from engine.study.result import StudyResult
 
 _CAVEATS = (
-    "Regret is the test cross-entropy of the chosen candidate minus that of the best one, in nats; 0 is perfect.",
-    "Each number averages the repetitions within a family; the family is the unit, and with few families no test can be significant.",
-    "The paper's lines are its own settings (ResNet50, MobileNetV2 and ViT families), repeated for scale: other models, other targets.",
+    (
+        "Regret is the test cross-entropy of the chosen candidate minus that of the best one, in nats; 0 is"
+        " perfect."
+    ),
+    (
+        "Each number averages the repetitions within a family; the family is the unit, and with few families"
+        " no test can be significant."
+    ),
+    (
+        "The paper's lines are its own settings (ResNet50, MobileNetV2 and ViT families), repeated for scale:"
+        " other models, other targets."
+    ),
 )
 
 
 def evidence_markdown(result: StudyResult) -> str:
-    """Return the page: findings, anchored against direct validation, label-free rules, every rule by family, regimes."""
+    """Return the page: findings, anchored against direct validation, label-free rules, every rule by family,
+    regimes.
+    """
     by_family = replace(result, groups=result.groups.assign(setting=result.groups["family"]))
     clean = tables.regret_by_family(result)
     parts = [
@@ -35,13 +46,29 @@ def evidence_markdown(result: StudyResult) -> str:
         "Made by:\n\n" + f"    {command(result.metadata)}",
         "\n".join(f"- {sentence}" for sentence in summary(result)),
         _wins_and_losses(result),
-        _section("Anchored minus direct validation", "Negative: anchoring (CE-combo) lowers mean regret.", paper.anchoring_beside_the_paper(result)),
-        _section("Without labels", "Mean regret, lower is better.", paper.label_free_beside_the_paper(result)),
-        _section("Every rule, clean labels", "Mean regret.", clean.drop(columns="setting") if len(clean) else clean),
-        _section("Few and wrong labels", "Mean regret over the families; the last column names the lowest.", tables.corruption_grid(result)),
-        _section("Can confidence be trusted?", "Regret of the confidence rules, and why.", family_tables.regimes(by_family)),
+        _section(
+            "Anchored minus direct validation",
+            "Negative: anchoring (CE-combo) lowers mean regret.",
+            paper.anchoring_beside_the_paper(result),
+        ),
+        _section(
+            "Without labels", "Mean regret, lower is better.", paper.label_free_beside_the_paper(result)
+        ),
+        _section(
+            "Every rule, clean labels", "Mean regret.", clean.drop(columns="setting") if len(clean) else clean
+        ),
+        _section(
+            "Few and wrong labels",
+            "Mean regret over the families; the last column names the lowest.",
+            tables.corruption_grid(result),
+        ),
+        _section(
+            "Can confidence be trusted?",
+            "Regret of the confidence rules, and why.",
+            family_tables.regimes(by_family),
+        ),
         "## How to read this\n\n" + "\n".join(f"- {line}" for line in _CAVEATS),
-    ]  # fmt: skip
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -50,7 +77,10 @@ def command(metadata: dict[str, Any]) -> str:
     config, files = metadata.get("config", {}), metadata.get("files", {})
     names = " ".join(entry["file"] for entry in files.values())
     limits = ",".join(f"{limit:g}" for limit in config.get("memory_budgets", []) if limit is not None)
-    default, rules = StudyConfig().to_dict(), [rule for rule in config.get("rules", METHODS) if rule != ACTIVE]
+    default, rules = (
+        StudyConfig().to_dict(),
+        [rule for rule in config.get("rules", METHODS) if rule != ACTIVE],
+    )
     options = [
         f"--budgets {','.join(map(str, config.get('budgets', [])))}",
         f"--rates {','.join(f'{rate:g}' for rate in config.get('rates', []))}",
@@ -76,7 +106,9 @@ def _wins_and_losses(result: StudyResult) -> str:
     lines = []
     for column in here.columns[3:]:
         helped, hurt = here["models"][here[column] < 0], here["models"][here[column] > 0]
-        lines.append(f"- {column}: helps in {', '.join(helped) or 'none'}; hurts in {', '.join(hurt) or 'none'}.")
+        lines.append(
+            f"- {column}: helps in {', '.join(helped) or 'none'}; hurts in {', '.join(hurt) or 'none'}."
+        )
     return "Anchoring against direct validation, clean labels:\n\n" + "\n".join(lines)
 
 

@@ -1,4 +1,5 @@
-"""Tables about the families themselves: degradation regimes, collapse, memory cost, calibration, attenuation, the anchor's pick.
+"""Tables about the families themselves: degradation regimes, collapse, memory cost, calibration, attenuation,
+the anchor's pick.
 
 Every function takes a StudyResult and returns a table; empty if the study has nothing to say on its question.
 """
@@ -18,26 +19,39 @@ _TOP = 20  # the paper's restricted family: the closest to the teacher
 
 
 def regimes(result: StudyResult) -> pd.DataFrame:
-    """Does confidence rise or fall as candidates degrade? Medians over families, with the confidence rules' regret.
+    """Does confidence rise or fall as candidates degrade? Medians over families, with the confidence rules'
+    regret.
 
-    correlation is Pearson's between test accuracy and mean confidence over candidates; worst and best are by test loss;
-    distinct is the share of distinct confidences among collapsed candidates; chance_picks counts the families in which
-    average confidence picks a collapsed candidate.
+    correlation is Pearson's between test accuracy and mean confidence over candidates; worst and best are by
+    test loss; distinct is the share of distinct confidences among collapsed candidates; chance_picks counts
+    the families in which average confidence picks a collapsed candidate.
     """
-    facts = pd.DataFrame([_regime(family, table) for family, table in result.candidates.groupby("family", sort=False)])
+    facts = pd.DataFrame(
+        [_regime(family, table) for family, table in result.candidates.groupby("family", sort=False)]
+    )
     table = outcomes(result)
     picked = table[table["rule"].isin(CONFIDENCE_RULES) & (table["n"] == 0)]
-    regret = picked.pivot_table(index="family", columns="rule", values="regret").reindex(columns=list(CONFIDENCE_RULES)).reset_index()
+    regret = (
+        picked.pivot_table(index="family", columns="rule", values="regret")
+        .reindex(columns=list(CONFIDENCE_RULES))
+        .reset_index()
+    )
     joined = (
         facts.merge(result.groups, on="family")
         .merge(regret, on="family", how="left")
         .merge(_chance_picks(result, picked), on="family", how="left")
     )
     named = {rule: (rule, "median") for rule in CONFIDENCE_RULES}
-    medians = {name: (name, "median") for name in ("correlation", "worst_confidence", "best_confidence", "distinct")}
+    medians = {
+        name: (name, "median") for name in ("correlation", "worst_confidence", "best_confidence", "distinct")
+    }
     grouped = joined.groupby("setting", sort=True)
     return grouped.agg(
-        families=("family", "nunique"), classes=("n_classes", "first"), **named, **medians, chance_picks=("chance_pick", "sum")
+        families=("family", "nunique"),
+        classes=("n_classes", "first"),
+        **named,
+        **medians,
+        chance_picks=("chance_pick", "sum"),
     ).reset_index()
 
 
@@ -56,7 +70,9 @@ def _regime(family: object, table: pd.DataFrame) -> dict[str, object]:
 
 def _chance_picks(result: StudyResult, picked: pd.DataFrame) -> pd.DataFrame:
     confident = picked[picked["rule"] == "avg-confidence"][["family", "pick"]]
-    looked_up = confident.merge(result.candidates, left_on=["family", "pick"], right_on=["family", "candidate"])
+    looked_up = confident.merge(
+        result.candidates, left_on=["family", "pick"], right_on=["family", "candidate"]
+    )
     return looked_up.assign(chance_pick=looked_up["collapsed"].astype(bool))[["family", "chance_pick"]]
 
 
@@ -66,12 +82,18 @@ def collapse_by_bits(result: StudyResult) -> pd.DataFrame:
     if not len(table):
         return pd.DataFrame()
     share = table.assign(collapsed=table["collapsed"].astype(float))
-    out = share.pivot_table(index=["setting", "bits"], columns="granularity", values="collapsed").reset_index().rename_axis(columns=None)
+    out = (
+        share.pivot_table(index=["setting", "bits"], columns="granularity", values="collapsed")
+        .reset_index()
+        .rename_axis(columns=None)
+    )
     return out.assign(bits=out["bits"].astype(int))
 
 
 def cost_frontier(result: StudyResult) -> pd.DataFrame:
-    """What does a memory budget cost, and is there still something to choose inside it? Means over families."""
+    """What does a memory budget cost, and is there still something to choose inside it? Means over
+    families.
+    """
     table = result.candidates.merge(result.groups, on="family")
     table = table[table["cost"].notna()]
     given = [budget for budget in result.metadata["config"]["memory_budgets"] if budget is not None]
@@ -80,22 +102,37 @@ def cost_frontier(result: StudyResult) -> pd.DataFrame:
         for budget in [*sorted(given or _BUDGETS), np.inf]:
             fits = members[members["cost"] <= budget + 1e-12]
             if len(fits):
-                excess, spread = fits["loss"].min() - members["loss"].min(), fits["loss"].max() - fits["loss"].min()
+                excess, spread = (
+                    fits["loss"].min() - members["loss"].min(),
+                    fits["loss"].max() - fits["loss"].min(),
+                )
                 rows.append(
-                    {"setting": setting, "memory_budget": budget, "family": family, "n": len(fits), "excess": excess, "spread": spread}
+                    {
+                        "setting": setting,
+                        "memory_budget": budget,
+                        "family": family,
+                        "n": len(fits),
+                        "excess": excess,
+                        "spread": spread,
+                    }
                 )
     if not rows:
         return pd.DataFrame()
     grouped = pd.DataFrame(rows).groupby(["setting", "memory_budget"], sort=True)
     return grouped.agg(
-        admissible=("n", "mean"), excess_over_free=("excess", "mean"), internal_spread=("spread", "mean"), families=("family", "nunique")
+        admissible=("n", "mean"),
+        excess_over_free=("excess", "mean"),
+        internal_spread=("spread", "mean"),
+        families=("family", "nunique"),
     ).reset_index()
 
 
 def calibration_audit(result: StudyResult) -> pd.DataFrame:
-    """Why does validation leave the anchor's pick? ECE, accuracy and loss of both picks, paired, with bootstrap intervals.
+    """Why does validation leave the anchor's pick? ECE, accuracy and loss of both picks, paired, with
+    bootstrap intervals.
 
-    Validation uses the largest clean budget of each family. Values are medians over families; differences are means.
+    Validation uses the largest clean budget of each family. Values are medians over families; differences are
+    means.
     """
     table = outcomes(result)
     table = table[table["rate"] == 0]
@@ -121,23 +158,34 @@ def _audit_row(setting: str, picks: dict[str, pd.DataFrame], columns: list[str])
         low, high = bootstrap_interval(differences)
         rows.append(
             {
-                "setting": setting, "measure": column, "distortion": anchor[column].median(), "val-ce": validated[column].median(),
-                "difference": differences.mean(), "low_95": low, "high_95": high, "families": len(differences),
+                "setting": setting,
+                "measure": column,
+                "distortion": anchor[column].median(),
+                "val-ce": validated[column].median(),
+                "difference": differences.mean(),
+                "low_95": low,
+                "high_95": high,
+                "families": len(differences),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
 def attenuation(result: StudyResult) -> pd.DataFrame:
-    """Does theory predict the measurement? Slopes of corrupted on clean statistics beside 1 - Kη/(K-1), means over families."""
+    """Does theory predict the measurement? Slopes of corrupted on clean statistics beside 1 - Kη/(K-1), means
+    over families.
+    """
     table = result.attenuation.merge(result.groups, on="family")
     if not len(table):
         return pd.DataFrame()
     grouped = table.groupby(["setting", "rate"], sort=True)
     out = grouped.agg(
-        predicted=("predicted", "mean"), label_part=("label_part", "mean"), accuracy=("accuracy", "mean"),
-        identity_error=("identity_error", "max"), families=("family", "nunique"),
-    ).reset_index()  # fmt: skip
+        predicted=("predicted", "mean"),
+        label_part=("label_part", "mean"),
+        accuracy=("accuracy", "mean"),
+        identity_error=("identity_error", "max"),
+        families=("family", "nunique"),
+    ).reset_index()
     gap = np.maximum((out["label_part"] - out["predicted"]).abs(), (out["accuracy"] - out["predicted"]).abs())
     out.insert(5, "largest_gap", gap)
     return out
@@ -147,16 +195,24 @@ def anchor_already_optimal(result: StudyResult) -> pd.DataFrame:
     """How often is the anchor's pick already the best, and is it always the same candidate?"""
     table = outcomes(result)
     picked = table[(table["rule"] == ANCHOR) & (table["n"] == 0)]
-    named = picked.merge(result.candidates[["family", "candidate", "name"]], left_on=["family", "pick"], right_on=["family", "candidate"])
+    named = picked.merge(
+        result.candidates[["family", "candidate", "name"]],
+        left_on=["family", "pick"],
+        right_on=["family", "candidate"],
+    )
     rows = []
     for setting, cell in named.groupby("setting", sort=True):
         favourite = cell["name"].value_counts().index[0]
         rows.append(
             {
-                "setting": setting, "families": len(cell), "already_optimal": int((cell["regret"] == 0).sum()), "mean_regret": cell["regret"].mean(),
-                "most_frequent_pick": favourite, "picked_in": int((cell["name"] == favourite).sum()),
+                "setting": setting,
+                "families": len(cell),
+                "already_optimal": int((cell["regret"] == 0).sum()),
+                "mean_regret": cell["regret"].mean(),
+                "most_frequent_pick": favourite,
+                "picked_in": int((cell["name"] == favourite).sum()),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -174,8 +230,20 @@ def restricted_families(result: StudyResult) -> pd.DataFrame:
         for order, (part, inside) in enumerate(parts.items()):
             if len(inside) > 1:
                 pick = inside["loss"].iloc[int(np.argmin(inside["distortion"]))]
-                rows.append({"setting": setting, "order": order, "part": part, "family": family, "regret": pick - inside["loss"].min()})
+                rows.append(
+                    {
+                        "setting": setting,
+                        "order": order,
+                        "part": part,
+                        "family": family,
+                        "regret": pick - inside["loss"].min(),
+                    }
+                )
     if not rows:
         return pd.DataFrame()
     grouped = pd.DataFrame(rows).groupby(["setting", "order", "part"])
-    return grouped.agg(median_regret=("regret", "median"), families=("family", "nunique")).reset_index().drop(columns="order")
+    return (
+        grouped.agg(median_regret=("regret", "median"), families=("family", "nunique"))
+        .reset_index()
+        .drop(columns="order")
+    )

@@ -19,15 +19,24 @@ _MOST_PANELS = 9  # families with a panel each
 
 
 def regret_by_budget(result: StudyResult) -> Any | None:
-    """Mean regret against the number of clean labels, one line a rule; bands hold the middle half of the families."""
+    """Mean regret against the number of clean labels, one line a rule; bands hold the middle half of the
+    families.
+    """
     table = tables.regret_by_budget(result)
     if not len(table):
         return None
     alt = load_altair()
     rules = headline(list(table.columns[2:]))
-    long = table.melt(["setting", "n"], rules, "rule", "regret").merge(_middle_half(result), on=["setting", "n", "rule"], how="left")
+    long = table.melt(["setting", "n"], rules, "rule", "regret").merge(
+        _middle_half(result), on=["setting", "n", "rule"], how="left"
+    )
     band = alt.Chart().transform_filter("isValid(datum.low)").mark_area(opacity=0.15)
-    band = band.encode(x=labels_axis(alt), y=alt.Y("low:Q", scale=alt.Scale(**SQRT)), y2="high:Q", color=rule_color(alt, rules))
+    band = band.encode(
+        x=labels_axis(alt),
+        y=alt.Y("low:Q", scale=alt.Scale(**SQRT)),
+        y2="high:Q",
+        color=rule_color(alt, rules),
+    )
     lines = rule_lines(alt, rules, "mean regret (nats, lower is better)")
     return panels(alt, alt.layer(band, lines), long, findings.budgets(result))
 
@@ -51,7 +60,11 @@ def regret_by_family(result: StudyResult) -> Any | None:
         return None
     alt = load_altair()
     rules = headline(list(table.columns[3:]))
-    long = table.drop(columns="setting").rename(columns={"family": "setting"}).melt(["setting", "n"], rules, "rule", "regret")
+    long = (
+        table.drop(columns="setting")
+        .rename(columns={"family": "setting"})
+        .melt(["setting", "n"], rules, "rule", "regret")
+    )
     return panels(alt, rule_lines(alt, rules, "mean regret (nats)"), long, findings.families(result))
 
 
@@ -66,7 +79,9 @@ def corruption_grid(result: StudyResult) -> Any | None:
     long = long.assign(wrong=[f"{rate:.0%} wrong labels" for rate in long["rate"]])
     lines = rule_lines(alt, rules, "mean regret (nats)").properties(width=210, height=170)
     row = {"row": alt.Row("setting:N", title=None)} if len(set(long["setting"])) > 1 else {}
-    return lines.facet(column=alt.Column("wrong:N", title=None), data=long, **row).properties(title=findings.corruption(result))
+    return lines.facet(column=alt.Column("wrong:N", title=None), data=long, **row).properties(
+        title=findings.corruption(result)
+    )
 
 
 def smallest_budget(result: StudyResult) -> Any | None:
@@ -78,13 +93,28 @@ def smallest_budget(result: StudyResult) -> Any | None:
     kind = np.where(table["labels"] == "none", "no labels", "with " + table["labels"].astype(str) + " labels")
     order = list(table.groupby("rule")["mean_regret"].mean().sort_values().index)
     data = table.assign(kind=kind)
-    points = alt.Chart().mark_point(filled=True, size=90, opacity=1).encode(
-        x=alt.X("mean_regret:Q", title="mean regret (nats, lower is better)", scale=alt.Scale(**SQRT)),
-        y=alt.Y("rule:N", sort=order, title=None),
-        color=alt.Color("kind:N", title=None, scale=alt.Scale(range=["#8a8a8a", "#d55e00"], domain=sorted(set(kind)))),
-        shape=alt.Shape("kind:N", title=None, scale=alt.Scale(range=["square", "circle"], domain=sorted(set(kind)))),
-        tooltip=["setting", "rule", "kind", alt.Tooltip("mean_regret:Q", format=".4f"), alt.Tooltip("sd:Q", format=".3f"), "families"],
-    )  # fmt: skip
+    points = (
+        alt.Chart()
+        .mark_point(filled=True, size=90, opacity=1)
+        .encode(
+            x=alt.X("mean_regret:Q", title="mean regret (nats, lower is better)", scale=alt.Scale(**SQRT)),
+            y=alt.Y("rule:N", sort=order, title=None),
+            color=alt.Color(
+                "kind:N", title=None, scale=alt.Scale(range=["#8a8a8a", "#d55e00"], domain=sorted(set(kind)))
+            ),
+            shape=alt.Shape(
+                "kind:N", title=None, scale=alt.Scale(range=["square", "circle"], domain=sorted(set(kind)))
+            ),
+            tooltip=[
+                "setting",
+                "rule",
+                "kind",
+                alt.Tooltip("mean_regret:Q", format=".4f"),
+                alt.Tooltip("sd:Q", format=".3f"),
+                "families",
+            ],
+        )
+    )
     return panels(alt, points, data, findings.smallest(result))
 
 
@@ -101,9 +131,21 @@ def paired_differences(result: StudyResult) -> Any | None:
     encoded = alt.Chart().encode(
         x=labels_axis(alt),
         xOffset=alt.XOffset("labels:N", sort=rates),
-        color=alt.Color("labels:N", title=None, sort=rates, scale=alt.Scale(range=["#2b7fc3", "#e69f00", "#d1495b", "#7a5cc0", "#8a8a8a"])),
-        tooltip=["setting", "n", "labels", alt.Tooltip("difference:Q", format=".4f"), alt.Tooltip("p_holm:Q", format=".3f"), "units"],
-    )  # fmt: skip
+        color=alt.Color(
+            "labels:N",
+            title=None,
+            sort=rates,
+            scale=alt.Scale(range=["#2b7fc3", "#e69f00", "#d1495b", "#7a5cc0", "#8a8a8a"]),
+        ),
+        tooltip=[
+            "setting",
+            "n",
+            "labels",
+            alt.Tooltip("difference:Q", format=".4f"),
+            alt.Tooltip("p_holm:Q", format=".3f"),
+            "units",
+        ],
+    )
     scale = alt.Y("low_95:Q", title="CE-combo − direct validation (nats)")
     intervals = encoded.mark_rule(strokeWidth=2).encode(y=scale, y2="high_95:Q")
     points = encoded.mark_point(filled=True, size=50, opacity=1).encode(

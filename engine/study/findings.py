@@ -17,7 +17,12 @@ def smallest(result: StudyResult) -> str:
     if not len(table):
         return "No rule was run"
     table = table[~table["rule"].isin(tables.ABLATIONS)]
-    means = table.groupby(["rule", "labels"], sort=False)["mean_regret"].mean().reset_index().sort_values("mean_regret", kind="stable")
+    means = (
+        table.groupby(["rule", "labels"], sort=False)["mean_regret"]
+        .mean()
+        .reset_index()
+        .sort_values("mean_regret", kind="stable")
+    )
     best, free = means.iloc[0], means[means["labels"] == "none"]
     labels = "without labels" if best["labels"] == "none" else f"with {best['labels']} labels"
     sentence = f"Lowest mean regret: {best['rule']}, {best['mean_regret']:.3f}, {labels}"
@@ -48,7 +53,11 @@ def families(result: StudyResult) -> str:
         return "Mean regret, family by family"
     clean = table[table["rate"] == 0]
     fewest = clean[clean["n"] == clean["n"].min()]
-    n, better, total = int(fewest["n"].min()), int(fewest["families_better"].sum()), int(fewest["families"].sum())
+    n, better, total = (
+        int(fewest["n"].min()),
+        int(fewest["families_better"].sum()),
+        int(fewest["families"].sum()),
+    )
     return f"With {n} labels anchoring does better than direct validation in {better} of {total} families"
 
 
@@ -61,7 +70,10 @@ def corruption(result: StudyResult) -> str:
     grid = tables.corruption_grid(result)
     lowest = grid[grid["rate"] > 0]["lowest"].value_counts()
     wins = int((wrong["difference"] < 0).sum())
-    return f"With wrong labels anchoring beats direct validation in {wins} of {len(wrong)} cells; lowest most often is {lowest.index[0]}, in {lowest.iloc[0]}"
+    return (
+        f"With wrong labels anchoring beats direct validation in {wins} of {len(wrong)} cells; lowest most"
+        f" often is {lowest.index[0]}, in {lowest.iloc[0]}"
+    )
 
 
 def paired(result: StudyResult) -> str:
@@ -73,16 +85,24 @@ def paired(result: StudyResult) -> str:
     clear = table[table["p_holm"] < 0.05]
     helped, harmed = int((clear["difference"] < 0).sum()), int((clear["difference"] > 0).sum())
     units = int(table["units"].max())
-    few = f" ({units} units: a two-sided test cannot go below p = {2 ** (1 - units):.2g})" if units < 7 else ""
-    return f"Anchoring is clearly better in {helped} cells and clearly worse in {harmed}, of {len(table)}{few}"
+    few = (
+        f" ({units} units: a two-sided test cannot go below p = {2 ** (1 - units):.2g})" if units < 7 else ""
+    )
+    return (
+        f"Anchoring is clearly better in {helped} cells and clearly worse in {harmed}, of {len(table)}{few}"
+    )
 
 
 def regimes(result: StudyResult) -> str:
     """Is confidence a hint or a trap, and in how many families?"""
     if not len(result.candidates):
         return "Confidence against accuracy"
-    worst = result.candidates.loc[result.candidates.groupby("family")["loss"].idxmax()].set_index("family")["confidence"]
-    best = result.candidates.loc[result.candidates.groupby("family")["loss"].idxmin()].set_index("family")["confidence"]
+    worst = result.candidates.loc[result.candidates.groupby("family")["loss"].idxmax()].set_index("family")[
+        "confidence"
+    ]
+    best = result.candidates.loc[result.candidates.groupby("family")["loss"].idxmin()].set_index("family")[
+        "confidence"
+    ]
     inverted = int((worst > best).sum())
     if inverted == 0:
         return "The worst candidate is less confident than the best: confidence is a usable hint here"
@@ -98,7 +118,10 @@ def coefficients(result: StudyResult) -> str:
         return "Coefficients chosen by cross-validation"
     by_n = table.groupby("n")["reverted_to_anchor"].mean()
     few, many = int(by_n.index.min()), int(by_n.index.max())
-    return f"CE-combo falls back to the anchor in {by_n[few]:.0%} of outcomes with {few} labels, {by_n[many]:.0%} with {many}"
+    return (
+        f"CE-combo falls back to the anchor in {by_n[few]:.0%} of outcomes with {few} labels,"
+        f" {by_n[many]:.0%} with {many}"
+    )
 
 
 def cost(result: StudyResult) -> str:
@@ -109,7 +132,8 @@ def cost(result: StudyResult) -> str:
         return "Loss within a memory budget"
     loosest = table[table["memory_budget"] == table["memory_budget"].max()]
     return (
-        f"A budget of {loosest['memory_budget'].iloc[0]:.0%} of float memory costs {loosest['excess_over_free'].mean():.3f} nats on average"
+        f"A budget of {loosest['memory_budget'].iloc[0]:.0%} of float memory costs"
+        f" {loosest['excess_over_free'].mean():.3f} nats on average"
     )
 
 
@@ -134,7 +158,8 @@ def summary(result: StudyResult) -> list[str]:
     optimal = family_tables.anchor_already_optimal(result)
     if len(optimal):
         sentences.append(
-            f"The candidate closest to the teacher is already the best in {optimal['already_optimal'].sum()} of {optimal['families'].sum()} families"
+            f"The candidate closest to the teacher is already the best in {optimal['already_optimal'].sum()}"
+            f" of {optimal['families'].sum()} families"
         )
     return [f"{sentence}." for sentence in sentences]
 
@@ -144,14 +169,22 @@ def _left_out(result: StudyResult) -> list[str]:
     asked, rows, sentences = result.metadata.get("config", {}), result.results, []
     too_many = [n for n in asked.get("budgets", ()) if n not in set(rows["n"])]
     if too_many:
-        sentences.append(f"No family has as many labels as {_listed(too_many)}, so nothing was chosen with that many")
+        sentences.append(
+            f"No family has as many labels as {_listed(too_many)}, so nothing was chosen with that many"
+        )
     unrun = [rule for rule in asked.get("rules", ()) if rule not in set(rows["rule"].str.partition("@")[0])]
     if unrun:
         sentences.append(f"Without enough labels there is no result for {', '.join(unrun)}")
     fitting = rows["memory_budget"].dropna().unique()
-    too_small = [limit for limit in asked.get("memory_budgets", ()) if limit is not None and not np.isclose(fitting, limit).any()]
+    too_small = [
+        limit
+        for limit in asked.get("memory_budgets", ())
+        if limit is not None and not np.isclose(fitting, limit).any()
+    ]
     if too_small:
-        sentences.append(f"No candidate fits a memory budget of {', '.join(f'{limit:.2g}' for limit in too_small)}")
+        sentences.append(
+            f"No candidate fits a memory budget of {', '.join(f'{limit:.2g}' for limit in too_small)}"
+        )
     return sentences
 
 

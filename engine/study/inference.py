@@ -21,10 +21,11 @@ _TIE = 1e-12  # relative: sums that differ by rounding only count as equal
 
 
 def sign_flip_test(differences: Floats, *, draws: int = SIGN_FLIP_DRAWS) -> float:
-    """Return the two-sided p-value of "the mean difference is zero" under random signs of the units' differences (n,).
+    """Return the two-sided p-value of "the mean difference is zero" under random signs of the units'
+    differences (n,).
 
-    Complete enumeration up to 22 units; beyond, `draws` seeded random assignments with the observed one counted in.
-    No units give nan; differences that are all zero give 1.
+    Complete enumeration up to 22 units; beyond, `draws` seeded random assignments with the observed one
+    counted in. No units give nan; differences that are all zero give 1.
     """
     values = np.asarray(differences, dtype=np.float64)
     if not len(values):
@@ -38,8 +39,8 @@ def sign_flip_test(differences: Floats, *, draws: int = SIGN_FLIP_DRAWS) -> floa
 def _as_extreme(values: Floats, limit: float) -> int:
     """Count the sign assignments whose sum is at least as far from zero as the limit.
 
-    Every assignment is one of the first half of the units with one of the second: with the second's sums sorted, a search
-    counts all partners of a first at once, and 2^22 assignments cost 2^11 searches.
+    Every assignment is one of the first half of the units with one of the second: with the second's sums
+    sorted, a search counts all partners of a first at once, and 2^22 assignments cost 2^11 searches.
     """
     if limit <= 0:
         return int(2 ** len(values))
@@ -81,8 +82,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def bootstrap_interval(values: Floats, *, level: float = 0.95, draws: int = BOOTSTRAP_DRAWS) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean over units (n,), seeded; (nan, nan) for fewer than two units."""
+def bootstrap_interval(
+    values: Floats, *, level: float = 0.95, draws: int = BOOTSTRAP_DRAWS
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the mean over units (n,), seeded; (nan, nan) for fewer than
+    two units.
+    """
     units = np.asarray(values, dtype=np.float64)
     if len(units) < 2:
         return float("nan"), float("nan")

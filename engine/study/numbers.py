@@ -1,4 +1,5 @@
-"""How a table's cells read: three significant digits, shares as percentages, plain column heads; and tables as Markdown.
+"""How a table's cells read: three significant digits, shares as percentages, plain column heads; and tables
+as Markdown.
 
 Knows tables as text. Knows nothing of what they mean beyond their column names.
 """
@@ -10,14 +11,36 @@ import math
 import pandas as pd
 
 _PERCENT = {
-    "rate", "memory_budget", "catastrophic", "reverted_to_anchor", "at_grid_maximum", "control_reverted_to_anchor",
-    "channel", "tensor", "lastaxis", "between_shifts", "distinct",
-}  # fmt: skip
+    "rate",
+    "memory_budget",
+    "catastrophic",
+    "reverted_to_anchor",
+    "at_grid_maximum",
+    "control_reverted_to_anchor",
+    "channel",
+    "tensor",
+    "lastaxis",
+    "between_shifts",
+    "distinct",
+}
 _HEADS = {
-    "n": "labels", "rate": "wrong labels", "memory_budget": "memory budget", "percentile_95": "95th percentile", "catastrophic": "Pr(R > 0.1)",
-    "low_95": "95 % from", "high_95": "to", "p_holm": "p (Holm)", "sd": "± sd", "quartile_1": "quartile 1", "quartile_3": "quartile 3",
-    "ece": "ECE", "n_classes": "classes", "channel": "per channel", "tensor": "per tensor", "lastaxis": "per last axis",
-}  # fmt: skip
+    "n": "labels",
+    "rate": "wrong labels",
+    "memory_budget": "memory budget",
+    "percentile_95": "95th percentile",
+    "catastrophic": "Pr(R > 0.1)",
+    "low_95": "95 % from",
+    "high_95": "to",
+    "p_holm": "p (Holm)",
+    "sd": "± sd",
+    "quartile_1": "quartile 1",
+    "quartile_3": "quartile 3",
+    "ece": "ECE",
+    "n_classes": "classes",
+    "channel": "per channel",
+    "tensor": "per tensor",
+    "lastaxis": "per last axis",
+}
 
 
 def head(column: str) -> str:
@@ -61,4 +84,6 @@ def cells(table: pd.DataFrame) -> list[list[str]]:
 def to_markdown(table: pd.DataFrame) -> str:
     """Return the table as Markdown; a bar inside a cell is escaped."""
     rows = [[head(str(name)) for name in table.columns], ["---"] * table.shape[1], *cells(table)]
-    return "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows) + "\n"
+    return (
+        "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows) + "\n"
+    )

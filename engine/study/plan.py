@@ -34,10 +34,13 @@ class Task:
         return self.rows.with_suffix(f".{name}.csv")
 
 
-def plan(files: Sequence[str | Path], folder: Path, config: StudyConfig, grouping: pd.DataFrame | None) -> tuple[list[Task], list[Skipped]]:
+def plan(
+    files: Sequence[str | Path], folder: Path, config: StudyConfig, grouping: pd.DataFrame | None
+) -> tuple[list[Task], list[Skipped]]:
     """Return a task per usable file, and the files that are left out before anything is read.
 
-    The name of a family's rows carries a fingerprint of file, config and engine: rows that are there are the right ones.
+    The name of a family's rows carries a fingerprint of file, config and engine: rows that are there are the
+    right ones.
     """
     tasks, skipped, seen, code = [], [], set(), _code_hash()
     digests: dict[str, str] = {}
@@ -48,7 +51,9 @@ def plan(files: Sequence[str | Path], folder: Path, config: StudyConfig, groupin
         elif not path.is_file():
             skipped.append(Skipped(family, f"{path} is not a file. Give the path of an .npz file."))
         elif listed is not None and family not in listed:
-            skipped.append(Skipped(family, "the groups file has no line for it. Add one, or leave the file out."))
+            skipped.append(
+                Skipped(family, "the groups file has no line for it. Add one, or leave the file out.")
+            )
         elif (digest := _file_hash(path)) in digests:
             skipped.append(Skipped(family, f"it has the same bytes as {digests[digest]}; it counts once."))
         else:
@@ -61,20 +66,26 @@ def plan(files: Sequence[str | Path], folder: Path, config: StudyConfig, groupin
 
 
 def _family_names(files: Sequence[str | Path]) -> list[str]:
-    """A family is called by its file's stem; where stems repeat, the folder's name goes before, then a number after."""
+    """A family is called by its file's stem; where stems repeat, the folder's name goes before, then a number
+    after.
+    """
     paths = [Path(file).resolve() for file in files]
     count = Counter(path.stem for path in set(paths))
     names: dict[Path, str] = {}
     for path in paths:
         base = path.stem if count[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
         taken = set(names.values())
-        free = next(name for name in (base, *(f"{base}-{k}" for k in range(2, len(paths) + 2))) if name not in taken)
+        free = next(
+            name for name in (base, *(f"{base}-{k}" for k in range(2, len(paths) + 2))) if name not in taken
+        )
         names.setdefault(path, free)
     return [names[path] for path in paths]
 
 
 def _code_hash() -> str:
-    """Fingerprint the rules and the study themselves: rows that an older engine left behind are not taken up."""
+    """Fingerprint the rules and the study themselves: rows that an older engine left behind are not taken
+    up.
+    """
     digest = hashlib.sha256()
     for path in sorted([*Path(engine.__file__).parent.glob("*.py"), *Path(__file__).parent.glob("*.py")]):
         digest.update(path.name.encode() + path.read_bytes())

@@ -1,4 +1,5 @@
-"""The paper's protocol on one family: every rule, budget, corruption rate, memory budget and repetition, as one tidy table.
+"""The paper's protocol on one family: every rule, budget, corruption rate, memory budget and repetition, as
+one tidy table.
 
 Sees one family's predictions. Knows nothing of files, groups or tables.
 """
@@ -28,16 +29,27 @@ from engine.types import UNLABELED, Bools, Floats, Ints, LabeledSample, Predicti
 
 __all__ = ["COLUMNS", "StudyConfig", "run_family"]
 
-COLUMNS = ("family", "rule", "n", "rate", "memory_budget", "repetition", "pick", "coefficient", "regret", "accuracy_regret")
+COLUMNS = (
+    "family",
+    "rule",
+    "n",
+    "rate",
+    "memory_budget",
+    "repetition",
+    "pick",
+    "coefficient",
+    "regret",
+    "accuracy_regret",
+)
 _BATCH_VALUES = 3_000_000  # values per term gathered at once, which bounds a worker's memory
 
 
 def run_family(predictions: Predictions, config: StudyConfig, *, name: str = "family") -> pd.DataFrame:
     """Run the whole protocol on one family and return one row per outcome, with the columns COLUMNS.
 
-    Label-free rules appear once, with n = 0, as does any other rule that can choose without labels. Regret is measured on the test part against the best admissible candidate.
-    Budgets beyond the labeled pool and memory budgets that no candidate fits contribute no rows. Raises UserError
-    without a test part.
+    Label-free rules appear once, with n = 0, as does any other rule that can choose without labels. Regret is
+    measured on the test part against the best admissible candidate. Budgets beyond the labeled pool and
+    memory budgets that no candidate fits contribute no rows. Raises UserError without a test part.
     """
     parts = []
     for floor in config.floors:
@@ -97,7 +109,12 @@ class _Family:
             if n > len(labels):
                 continue
             counts = [(rate, self.config.repetitions_at(n, rate, len(labels))) for rate in self.config.rates]
-            cells = [(r, rate) for r in range(max(count for _, count in counts)) for rate, count in counts if r < count]
+            cells = [
+                (r, rate)
+                for r in range(max(count for _, count in counts))
+                for rate, count in counts
+                if r < count
+            ]
             size = max(1, _BATCH_VALUES // (n * self.predictions.n_candidates))
             for start in range(0, len(cells), size):
                 yield _draw(labeled, labels, self.predictions.n_classes, n, cells[start : start + size])
@@ -109,7 +126,10 @@ class _Family:
             first = LabeledSample(draws.rows[0], draws.labels[0])
             row = anchor_scores(kind, teacher, self.pool, first, floor=self.floor)
             return np.broadcast_to(row, (len(draws.rows), len(row)))
-        rows = [anchor_scores(kind, teacher, self.pool, sample, floor=self.floor, repetition=r) for sample, r in _samples(draws)]
+        rows = [
+            anchor_scores(kind, teacher, self.pool, sample, floor=self.floor, repetition=r)
+            for sample, r in _samples(draws)
+        ]
         return np.stack(rows)
 
     def mask(self, usable: Ints) -> Bools:
@@ -122,7 +142,9 @@ def _draw(labeled: Ints, labels: Ints, n_classes: int, n: int, cells: list[tuple
     subsets = {r: draw_subset(len(labels), n, r) for r in {r for r, _ in cells}}
     rows = np.stack([subsets[r] for r, _ in cells])
     observed = np.stack([corrupt_labels(labels[subsets[r]], n_classes, rate, r) for r, rate in cells])
-    return Draws(labeled[rows], observed, np.array([r for r, _ in cells]), np.array([rate for _, rate in cells]))
+    return Draws(
+        labeled[rows], observed, np.array([r for r, _ in cells]), np.array([rate for _, rate in cells])
+    )
 
 
 def _samples(draws: Draws) -> Iterator[tuple[LabeledSample, int]]:
@@ -172,7 +194,13 @@ def _run_label_free(family: _Family, outcomes: _Outcomes) -> None:
             if rule in SUPERVISED or rule == ACTIVE:
                 continue
             try:
-                choice = choose(rule, family.predictions, pool=family.pool, admissible=family.mask(usable), floor=family.floor)
+                choice = choose(
+                    rule,
+                    family.predictions,
+                    pool=family.pool,
+                    admissible=family.mask(usable),
+                    floor=family.floor,
+                )
             except UserError:
                 if rule in LABEL_FREE:
                     raise
@@ -198,7 +226,9 @@ def _run_supervised(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
 
 
 def _run_calibrated(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
-    """The calibrated rules share one verdict per draw, whatever the memory budget; a study has no use for their doubt."""
+    """The calibrated rules share one verdict per draw, whatever the memory budget; a study has no use for
+    their doubt.
+    """
     rules = [rule for rule in family.config.rules if rule in CALIBRATED_RULES]
     if not rules:
         return
@@ -222,16 +252,28 @@ def _run_others(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
             continue
         for budget, usable in family.admissible:
             choices = [
-                choose(rule, family.predictions, sample, pool=family.pool, admissible=family.mask(usable), floor=family.floor, repetition=r)
+                choose(
+                    rule,
+                    family.predictions,
+                    sample,
+                    pool=family.pool,
+                    admissible=family.mask(usable),
+                    floor=family.floor,
+                    repetition=r,
+                )
                 for sample, r in _samples(draws)
             ]
-            coefficients = [np.nan if choice.coefficient is None else choice.coefficient for choice in choices]
+            coefficients = [
+                np.nan if choice.coefficient is None else choice.coefficient for choice in choices
+            ]
             picks = Picks(np.array([choice.index for choice in choices]), np.array(coefficients))
             outcomes.add(rule, picks, budget, usable, draws)
 
 
 def _run_active(family: _Family, outcomes: _Outcomes) -> None:
-    """The recommendation on labels that `label-next` asked for, as many repetitions as with wrong labels: each takes many verdicts."""
+    """The recommendation on labels that `label-next` asked for, as many repetitions as with wrong labels:
+    each takes many verdicts.
+    """
     if ACTIVE not in family.config.rules:
         return
     prepared = prepare(family.predictions, family.pool, floor=family.floor)
@@ -242,7 +284,9 @@ def _run_active(family: _Family, outcomes: _Outcomes) -> None:
                 if repetition >= family.config.repetitions_at(sample.n, rate, n_labeled):
                     continue
                 verdict = calibrate(prepared, sample)
-                draws = Draws(sample.rows[None], sample.labels[None], np.array([repetition]), np.array([rate]))
+                draws = Draws(
+                    sample.rows[None], sample.labels[None], np.array([repetition]), np.array([rate])
+                )
                 for budget, usable in family.admissible:
                     best = usable[[int(np.argmin(verdict.recommended[usable]))]]
                     outcomes.add(ACTIVE, Picks(best, np.array([verdict.kappa])), budget, usable, draws)

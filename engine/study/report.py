@@ -1,4 +1,5 @@
-"""A study as one self-contained HTML page, with its tables as CSV and Markdown and its pictures as SVG and PNG beside it.
+"""A study as one self-contained HTML page, with its tables as CSV and Markdown and its pictures as SVG and
+PNG beside it.
 
 Knows the page. No scripts, no outside resources; everything that comes from a file name is escaped.
 """
@@ -34,7 +35,17 @@ _RANKED = (
     "anchor_placement",
     "label_free_beside_the_paper",
 )
-_NOT_RULES = {"source", "models", "setting", "family", "n", "rate", "memory_budget", "lowest", "control_reverted_to_anchor"}
+_NOT_RULES = {
+    "source",
+    "models",
+    "setting",
+    "family",
+    "n",
+    "rate",
+    "memory_budget",
+    "lowest",
+    "control_reverted_to_anchor",
+}
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d1f23;--soft:#5d636e;--line:#d9dce1;--card:#f6f7f9;--page:#fff;--accent:#b34700}
 @media(prefers-color-scheme:dark){:root{--ink:#e8eaed;--soft:#a3a9b4;--line:#3a3f47;--card:#22252a;--page:#17191c;--accent:#ff9a57}}
@@ -52,7 +63,8 @@ pre{background:var(--card);padding:1rem;border-radius:8px;overflow-x:auto;font-s
 
 
 def write_report(result: StudyResult, out: str | Path | None = None) -> Path:
-    """Write tables/*.csv and *.md, figures/*.svg and *.png, evidence.md and report.html into a folder (the study's own by default).
+    """Write tables/*.csv and *.md, figures/*.svg and *.png, evidence.md and report.html into a folder (the
+    study's own by default).
 
     Returns the path of report.html, which appears last and whole.
     """
@@ -87,12 +99,18 @@ def _page(result: StudyResult, tables: dict[str, pd.DataFrame], charts: dict[str
     shown = [table for table in CATALOG if table.name in tables]
     links = "".join(f'<a href="#{table.name}">{escape(table.question)}</a>' for table in shown)
     sections = "".join(_section(table, tables[table.name], charts.get(table.name)) for table in shown)
-    count = f"{len(result.families)} {'family' if len(result.families) == 1 else 'families'}, {len(result.results):,} selections"
+    count = (
+        f"{len(result.families)} {'family' if len(result.families) == 1 else 'families'},"
+        f" {len(result.results):,} selections"
+    )
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
+        ' content="width=device-width,initial-scale=1">'
         f"<title>Selection study: {escape(count)}</title><style>{_STYLE}</style></head><body><main>"
-        f'<h1>Which rule chooses well on these models?</h1><p class="soft">{escape(count)}. Regret is the test cross-entropy lost by a choice: '
-        "0 is the best candidate of the family, lower is better. Repetitions are averaged within a family; the family is the unit.</p>"
+        f'<h1>Which rule chooses well on these models?</h1><p class="soft">{escape(count)}. Regret is the'
+        " test cross-entropy lost by a choice: "
+        "0 is the best candidate of the family, lower is better. Repetitions are averaged within a family;"
+        " the family is the unit.</p>"
         f'<ul class="found">{"".join(f"<li>{escape(sentence)}</li>" for sentence in summary(result))}</ul>'
         f"{_skipped(result)}<nav>{links}</nav>{sections}{_settings(result)}</main></body></html>\n"
     )
@@ -106,15 +124,21 @@ def _section(table: Table, data: pd.DataFrame, chart: Any | None) -> str:
     if len(data) > _FOLDED_ROWS:
         is_open = " open" if table.name in _OPEN else ""
         body = f"<details{is_open}><summary>Table, {len(data)} rows</summary>{body}</details>"
-    return f'<section id="{table.name}"><h2>{escape(table.question)}</h2><p class="soft">{escape(table.note)}</p>{picture}{body}</section>'
+    return (
+        f'<section id="{table.name}"><h2>{escape(table.question)}</h2><p'
+        f' class="soft">{escape(table.note)}</p>{picture}{body}</section>'
+    )
 
 
 def _html_table(data: pd.DataFrame, *, ranked: bool) -> str:
     if "setting" in data and set(data["setting"]) == {ALL_FAMILIES}:
         data = data.drop(columns="setting")
-    text = [not pd.api.types.is_numeric_dtype(data[name]) or data[name].dtype == bool for name in data.columns]
+    text = [
+        not pd.api.types.is_numeric_dtype(data[name]) or data[name].dtype == bool for name in data.columns
+    ]
     heads = "".join(
-        f"<th{_class('text' if is_text else '')}>{escape(head(str(name)))}</th>" for name, is_text in zip(data.columns, text, strict=True)
+        f"<th{_class('text' if is_text else '')}>{escape(head(str(name)))}</th>"
+        for name, is_text in zip(data.columns, text, strict=True)
     )
     lowest = _lowest(data) if ranked else [set() for _ in range(len(data))]
     groups = data["setting"].tolist() if "setting" in data else [""] * len(data)
@@ -124,7 +148,9 @@ def _html_table(data: pd.DataFrame, *, ranked: bool) -> str:
             f"<td{_class(' '.join(filter(None, ('text' if text[i] else '', 'low' if i in lowest[at] else ''))))}>{escape(value)}</td>"
             for i, value in enumerate(row)
         )
-        rows.append(f"<tr{_class('next' if at and groups[at] != groups[at - 1] else '')}>{''.join(marked)}</tr>")
+        rows.append(
+            f"<tr{_class('next' if at and groups[at] != groups[at - 1] else '')}>{''.join(marked)}</tr>"
+        )
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -133,21 +159,37 @@ def _class(name: str) -> str:
 
 
 def _lowest(data: pd.DataFrame) -> list[set[int]]:
-    """Columns of each row that hold the lowest regret, the label-free anchor included and the ablations left out."""
+    """Columns of each row that hold the lowest regret, the label-free anchor included and the ablations left
+    out.
+    """
     rules = [i for i, name in enumerate(data.columns) if name not in _NOT_RULES and name not in ABLATIONS]
     values = data.iloc[:, rules].to_numpy(dtype=float)
     return [
-        {rules[j] for j in range(len(rules)) if row[j] == row[~pd.isna(row)].min()} if (~pd.isna(row)).any() else set() for row in values
+        (
+            {rules[j] for j in range(len(rules)) if row[j] == row[~pd.isna(row)].min()}
+            if (~pd.isna(row)).any()
+            else set()
+        )
+        for row in values
     ]
 
 
 def _skipped(result: StudyResult) -> str:
     if not result.skipped:
         return ""
-    lines = "".join(f"<li><b>{escape(entry.family)}</b>: {escape(entry.reason)}</li>" for entry in result.skipped)
+    lines = "".join(
+        f"<li><b>{escape(entry.family)}</b>: {escape(entry.reason)}</li>" for entry in result.skipped
+    )
     return f'<p>Left out:</p><ul class="found">{lines}</ul>'
 
 
 def _settings(result: StudyResult) -> str:
-    shown = {key: result.metadata[key] for key in ("config", "files", "seeds", "versions") if key in result.metadata}
-    return f"<h2>How this was made</h2><details><summary>Settings, files and versions</summary><pre>{escape(json.dumps(shown, indent=1))}</pre></details>"
+    shown = {
+        key: result.metadata[key]
+        for key in ("config", "files", "seeds", "versions")
+        if key in result.metadata
+    }
+    return (
+        "<h2>How this was made</h2><details><summary>Settings, files and"
+        f" versions</summary><pre>{escape(json.dumps(shown, indent=1))}</pre></details>"
+    )

@@ -35,8 +35,9 @@ class Skipped:
 class StudyResult:
     """Everything that tables and figures are made of.
 
-    results has one row per outcome (`engine.study.protocol.COLUMNS`), candidates one per candidate, attenuation one per
-    family and rate, groups one per family: family, setting, shift, seed, execution. A cancelled study holds what was finished.
+    results has one row per outcome (`engine.study.protocol.COLUMNS`), candidates one per candidate,
+    attenuation one per family and rate, groups one per family: family, setting, shift, seed, execution. A
+    cancelled study holds what was finished.
     """
 
     out: Path
@@ -54,7 +55,9 @@ class StudyResult:
 
 
 def save_study(result: StudyResult) -> None:
-    """Write results.csv, candidates.csv, attenuation.csv, groups.csv and metadata.json; Parquet too when results are large."""
+    """Write results.csv, candidates.csv, attenuation.csv, groups.csv and metadata.json; Parquet too when
+    results are large.
+    """
     write_csv(result.candidates, result.out / "candidates.csv")
     write_csv(result.attenuation, result.out / "attenuation.csv")
     write_csv(result.groups, result.out / "groups.csv")
@@ -70,11 +73,15 @@ def load_study(out: str | Path) -> StudyResult:
     """Read a finished study back. Raises UserError if the folder holds none."""
     folder = Path(out)
     if not (folder / "results.csv").is_file() or not (folder / "metadata.json").is_file():
-        raise UserError(f"{folder} holds no finished study. Run one: python -m engine study FILE... --out {folder}.")
+        raise UserError(
+            f"{folder} holds no finished study. Run one: python -m engine study FILE... --out {folder}."
+        )
     metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
     groups = pd.read_csv(folder / "groups.csv", dtype=str, keep_default_na=False)
     skipped = tuple(Skipped(**entry) for entry in metadata["skipped"])
-    results, candidates, attenuation = (read_csv(folder / f"{name}.csv") for name in ("results", "candidates", "attenuation"))
+    results, candidates, attenuation = (
+        read_csv(folder / f"{name}.csv") for name in ("results", "candidates", "attenuation")
+    )
     return StudyResult(folder, results, candidates, attenuation, groups, skipped, metadata)
 
 
@@ -84,7 +91,9 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """Read a table of this module, to the bit: Python's own float() takes every digit, pandas' fast parser need not."""
+    """Read a table of this module, to the bit: Python's own float() takes every digit, pandas' fast parser
+    need not.
+    """
     raw = pd.read_csv(path, dtype=str, keep_default_na=False)
     return pd.DataFrame({name: _typed(str(name), raw[name].to_list()) for name in raw.columns})
 

@@ -1,4 +1,5 @@
-"""Run a study over many predictions files: in parallel, one family at a time per worker, resumable and atomic.
+"""Run a study over many predictions files: in parallel, one family at a time per worker, resumable and
+atomic.
 
 Knows files, processes and groups. The protocol on one family lives in `engine.study.protocol`.
 """
@@ -50,14 +51,16 @@ def run_study(
 ) -> StudyResult:
     """Run the protocol on every file and write the study to the folder `out`.
 
-    Families that were finished by an earlier, interrupted run with the same files and config are taken up as they are.
-    A family that cannot take part is skipped with its reason; the rest runs. `on_progress` counts families; when `cancel`
-    says True the families under way are finished and what there is comes back, with `cancelled` set and no results.csv.
-    Raises UserError if no family is left.
+    Families that were finished by an earlier, interrupted run with the same files and config are taken up as
+    they are. A family that cannot take part is skipped with its reason; the rest runs. `on_progress` counts
+    families; when `cancel` says True the families under way are finished and what there is comes back, with
+    `cancelled` set and no results.csv. Raises UserError if no family is left.
     """
     config, folder = config or StudyConfig(), Path(out)
     if not files:
-        raise UserError("a study needs at least one predictions file and got none. Give .npz files with a test part.")
+        raise UserError(
+            "a study needs at least one predictions file and got none. Give .npz files with a test part."
+        )
     grouping = read_groups(groups) if groups is not None else None
     tasks, skipped = plan(files, folder, config, grouping)
     reasons, cancelled = _run_all(tasks, workers or os.cpu_count() or 1, on_progress, cancel)
@@ -68,7 +71,9 @@ def run_study(
         skipped += unequal
     if not done and not cancelled:
         raise UserError(
-            f"no family could be studied. {skipped[0].family}: {skipped[0].reason}" if skipped else "no family could be studied."
+            f"no family could be studied. {skipped[0].family}: {skipped[0].reason}"
+            if skipped
+            else "no family could be studied."
         )
     result = _assemble(folder, done, skipped, grouping, config, cancelled)
     if not cancelled:
@@ -87,8 +92,13 @@ def _run_task(task: Task) -> str | None:
             check_cohort(predictions, measure_truth(predictions, floor=task.config.floors[0]))
             rows = run_family(predictions, task.config, name=task.family)
             if not len(rows):
-                raise UserError("no rule, label budget or memory budget applies to it. Lower the label budgets or raise the memory budget.")
-            write_csv(describe_candidates(predictions, task.config, name=task.family), task.part("candidates"))
+                raise UserError(
+                    "no rule, label budget or memory budget applies to it. Lower the label budgets or raise"
+                    " the memory budget."
+                )
+            write_csv(
+                describe_candidates(predictions, task.config, name=task.family), task.part("candidates")
+            )
             write_csv(check_theory(predictions, name=task.family), task.part("attenuation"))
         except UserError as error:
             return str(error)
@@ -112,7 +122,9 @@ def _run_all(
     return reasons, len(reasons) < len(todo)
 
 
-def _outcomes(todo: Sequence[Task], workers: int, cancel: Callable[[], bool] | None) -> Iterator[tuple[str, str | None]]:
+def _outcomes(
+    todo: Sequence[Task], workers: int, cancel: Callable[[], bool] | None
+) -> Iterator[tuple[str, str | None]]:
     """Yield (family, reason or None) as families finish; stop early when cancelled."""
     if workers <= 1 or multiprocessing.current_process().daemon:  # a daemonic process may not have children
         for task in todo:
@@ -125,7 +137,8 @@ def _outcomes(todo: Sequence[Task], workers: int, cancel: Callable[[], bool] | N
         while waiting or running:
             if cancel is not None and cancel():
                 waiting.clear()
-            # No more than one family per worker is handed out, so that a cancelled study ends with those under way.
+            # No more than one family per worker is handed out, so that a cancelled study ends with those
+            # under way.
             while waiting and len(running) < workers:
                 task = waiting.pop()
                 running[pool.submit(_run_task, task)] = task.family
@@ -140,12 +153,15 @@ def _reason(future: Future[str | None], family: str) -> str | None:
         return future.result()
     except BrokenProcessPool:
         raise UserError(
-            f"a worker process ended while {family} or a family beside it ran, most likely for want of memory. Run again with --workers 1; finished families are kept."
+            f"a worker process ended while {family} or a family beside it ran, most likely for want of"
+            " memory. Run again with --workers 1; finished families are kept."
         ) from None
 
 
 def _equal_within_settings(done: Sequence[Task], grouping: pd.DataFrame) -> tuple[list[Task], list[Skipped]]:
-    """A setting compares like with like: families whose K or M differ from the first of their setting are left out."""
+    """A setting compares like with like: families whose K or M differ from the first of their setting are
+    left out.
+    """
     setting_of = dict(zip(grouping["family"], grouping["setting"], strict=True))
     first: dict[str, tuple[int, int, str]] = {}
     kept, skipped = [], []
@@ -156,16 +172,28 @@ def _equal_within_settings(done: Sequence[Task], grouping: pd.DataFrame) -> tupl
         if shape == (n_candidates, n_classes):
             kept.append(task)
         else:
-            reason = f"it has {shape[0]} candidates and {shape[1]} classes, {example} in the same setting {n_candidates} and {n_classes}. Give it another setting."
+            reason = (
+                f"it has {shape[0]} candidates and {shape[1]} classes, {example} in the same setting"
+                f" {n_candidates} and {n_classes}. Give it another setting."
+            )
             skipped.append(Skipped(task.family, reason))
     return kept, skipped
 
 
 def _assemble(
-    folder: Path, done: Sequence[Task], skipped: Sequence[Skipped], grouping: pd.DataFrame | None, config: StudyConfig, cancelled: bool
+    folder: Path,
+    done: Sequence[Task],
+    skipped: Sequence[Skipped],
+    grouping: pd.DataFrame | None,
+    config: StudyConfig,
+    cancelled: bool,
 ) -> StudyResult:
     families = [task.family for task in done]
-    groups = one_group(families) if grouping is None else grouping[grouping["family"].isin(families)].reset_index(drop=True)
+    groups = (
+        one_group(families)
+        if grouping is None
+        else grouping[grouping["family"].isin(families)].reset_index(drop=True)
+    )
     metadata: dict[str, Any] = {
         "config": config.to_dict(),
         "seeds": _SEEDS,

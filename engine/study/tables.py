@@ -48,14 +48,18 @@ def family_means(table: pd.DataFrame, by: Sequence[str] = _CELL) -> pd.DataFrame
 
 
 def wide(table: pd.DataFrame, index: list[str], value: str, *, statistic: Statistic = "mean") -> pd.DataFrame:
-    """Turn a table with one row per family and rule into one column per rule, in the order of first appearance."""
+    """Turn a table with one row per family and rule into one column per rule, in the order of first
+    appearance.
+    """
     rules = list(dict.fromkeys(table["rule"]))
     cells = table.pivot_table(index=index, columns="rule", values=value, aggfunc=statistic)
     return cells[rules].reset_index().rename_axis(columns=None)
 
 
 def with_anchor(supervised: pd.DataFrame, label_free: pd.DataFrame) -> pd.DataFrame:
-    """Put the anchor's regret, which no label changes, before the supervised rules of every row of a setting."""
+    """Put the anchor's regret, which no label changes, before the supervised rules of every row of a
+    setting.
+    """
     constant = label_free[label_free["rule"] == ANCHOR]
     cells = supervised[["setting", "n", "rate"]].drop_duplicates()
     repeated = cells.merge(constant.drop(columns=["n", "rate"]), on="setting")
@@ -66,7 +70,9 @@ def with_anchor(supervised: pd.DataFrame, label_free: pd.DataFrame) -> pd.DataFr
 
 
 def regret_at_smallest_budget(result: StudyResult) -> pd.DataFrame:
-    """What does each rule cost with the fewest labels? Mean and standard deviation over families, best first."""
+    """What does each rule cost with the fewest labels? Mean and standard deviation over families, best
+    first.
+    """
     table = outcomes(result)
     table = table[table["rate"] == 0]
     supervised = table[table["n"] > 0]
@@ -74,7 +80,10 @@ def regret_at_smallest_budget(result: StudyResult) -> pd.DataFrame:
     rows = family_means(pd.concat([smallest, table[table["n"] == 0]]))
     grouped = rows.groupby(["setting", "rule", "n"], sort=False)
     out = grouped.agg(
-        mean_regret=("regret", "mean"), sd=("regret", "std"), accuracy_regret=("accuracy_regret", "mean"), families=("family", "nunique")
+        mean_regret=("regret", "mean"),
+        sd=("regret", "std"),
+        accuracy_regret=("accuracy_regret", "mean"),
+        families=("family", "nunique"),
     ).reset_index()
     out.insert(1, "labels", np.where(out["n"] == 0, "none", out["n"].astype(str)))
     out["lowest"] = out["mean_regret"] == out.groupby("setting")["mean_regret"].transform("min")
@@ -86,10 +95,16 @@ def regret_at_smallest_budget(result: StudyResult) -> pd.DataFrame:
 
 
 def regret_by_budget(result: StudyResult, statistic: Statistic = "mean") -> pd.DataFrame:
-    """How does regret fall as clean labels accumulate? `statistic` (mean or median) over families, one column a rule."""
+    """How does regret fall as clean labels accumulate? `statistic` (mean or median) over families, one column
+    a rule.
+    """
     rows = family_means(_clean(result))
     supervised = with_anchor(rows[rows["n"] > 0], rows[rows["n"] == 0])
-    return wide(supervised, ["setting", "n"], "regret", statistic=statistic) if len(supervised) else pd.DataFrame()
+    return (
+        wide(supervised, ["setting", "n"], "regret", statistic=statistic)
+        if len(supervised)
+        else pd.DataFrame()
+    )
 
 
 def median_regret_by_budget(result: StudyResult) -> pd.DataFrame:
@@ -105,7 +120,8 @@ def regret_by_family(result: StudyResult) -> pd.DataFrame:
 
 
 def corruption_grid(result: StudyResult) -> pd.DataFrame:
-    """What if labels are few and wrong? Mean regret by corruption rate and budget, with the lowest rule named.
+    """What if labels are few and wrong? Mean regret by corruption rate and budget, with the lowest rule
+    named.
 
     The ablations are shown and cannot be the lowest; the anchor, which sees no label, can.
     """
@@ -124,12 +140,16 @@ def tail(result: StudyResult) -> pd.DataFrame:
     table = _clean(result)
     grouped = table[table["n"] > 0].groupby(["setting", "n", "rule"], sort=False)["regret"]
     return grouped.agg(
-        percentile_95=lambda regret: regret.quantile(0.95), catastrophic=lambda regret: (regret > CATASTROPHE).mean(), outcomes="size"
+        percentile_95=lambda regret: regret.quantile(0.95),
+        catastrophic=lambda regret: (regret > CATASTROPHE).mean(),
+        outcomes="size",
     ).reset_index()
 
 
 def coefficients(result: StudyResult) -> pd.DataFrame:
-    """How far do labels move the choice from the anchor? Distribution of the coefficient; zero means back to the anchor."""
+    """How far do labels move the choice from the anchor? Distribution of the coefficient; zero means back to
+    the anchor.
+    """
     table = outcomes(result)
     table = table[table["coefficient"].notna() & (table["n"] > 0)]
     highest = {name: float(rule.grid[-1]) for name, rule in SUPERVISED.items() if rule.grid is not None}
@@ -140,16 +160,25 @@ def coefficients(result: StudyResult) -> pd.DataFrame:
         at_most = (values == highest[rule]).mean() if rule in highest else np.nan
         rows.append(
             {
-                "setting": setting, "rule": rule, "n": n, "rate": rate, "median": values.median(),
-                "quartile_1": values.quantile(0.25), "quartile_3": values.quantile(0.75),
-                "reverted_to_anchor": (values == 0).mean(), "at_grid_maximum": at_most, "sd_of_family_medians": medians.std(),
+                "setting": setting,
+                "rule": rule,
+                "n": n,
+                "rate": rate,
+                "median": values.median(),
+                "quartile_1": values.quantile(0.25),
+                "quartile_3": values.quantile(0.75),
+                "reverted_to_anchor": (values == 0).mean(),
+                "at_grid_maximum": at_most,
+                "sd_of_family_medians": medians.std(),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
 def controls(result: StudyResult) -> pd.DataFrame:
-    """What does the direction add? Alignment beside its permuted control and its teacher component, median regret."""
+    """What does the direction add? Alignment beside its permuted control and its teacher component, median
+    regret.
+    """
     table = _clean(result)
     wanted = ("alignment", "permutation-control", "teacher-component")
     rows = family_means(table)
@@ -158,7 +187,12 @@ def controls(result: StudyResult) -> pd.DataFrame:
         return pd.DataFrame()
     out = wide(with_anchor(supervised, rows[rows["n"] == 0]), ["setting", "n"], "regret", statistic="median")
     control = table[table["rule"] == "permutation-control"]
-    reverted = (control["coefficient"] == 0).groupby([control["setting"], control["n"]]).mean().rename("control_reverted_to_anchor")
+    reverted = (
+        (control["coefficient"] == 0)
+        .groupby([control["setting"], control["n"]])
+        .mean()
+        .rename("control_reverted_to_anchor")
+    )
     return out.merge(reverted.reset_index(), on=["setting", "n"], how="left")
 
 
@@ -172,7 +206,9 @@ def constrained_selection(result: StudyResult) -> pd.DataFrame:
     constant = rows[rows["rule"] == ANCHOR].drop(columns=["n", "rate"])
     supervised = rows[rows["n"] > 0]
     cells = supervised[["setting", "memory_budget", "n", "rate"]].drop_duplicates()
-    joined = pd.concat([cells.merge(constant, on=["setting", "memory_budget"]), supervised], ignore_index=True)
+    joined = pd.concat(
+        [cells.merge(constant, on=["setting", "memory_budget"]), supervised], ignore_index=True
+    )
     return wide(joined, ["setting", "memory_budget", "n"], "regret") if len(joined) else pd.DataFrame()
 
 
@@ -186,14 +222,18 @@ def floor_sensitivity(result: StudyResult) -> pd.DataFrame:
     table = table.assign(rule=parts[0], floor=parts[1].astype(float).fillna(main))
     table = table[~table["rule"].str.contains("@") & (table["rate"] == 0)]
     rows = family_means(table, ["setting", "rule", "n", "floor"])
-    cells = rows.pivot_table(index=["setting", "rule", "n"], columns="floor", values="regret", aggfunc="mean", sort=False)
+    cells = rows.pivot_table(
+        index=["setting", "rule", "n"], columns="floor", values="regret", aggfunc="mean", sort=False
+    )
     largest = cells.max(axis=1) - cells.min(axis=1)
     cells.columns = [f"floor {floor:g}" for floor in cells.columns]
     return cells.assign(largest_change=largest).reset_index()
 
 
 def anchor_placement(result: StudyResult) -> pd.DataFrame:
-    """Where should the anchor be measured, and must it be the teacher? Mean regret of each anchored rule per anchor."""
+    """Where should the anchor be measured, and must it be the teacher? Mean regret of each anchored rule per
+    anchor.
+    """
     table = outcomes(result, variants=True)
     table = table[(table["rate"] == 0) & (table["n"] > 0) & ~table["rule"].str.contains("@floor=")]
     varied = set(table["rule"][table["rule"].str.contains("@")].str.split("@").str[0])

@@ -1,4 +1,5 @@
-"""What the test part says of each candidate: loss, accuracy and calibration, and the checks that admit a family to a study.
+"""What the test part says of each candidate: loss, accuracy and calibration, and the checks that admit a
+family to a study.
 
 Sees one family's arrays. Uses test labels, hence serves evaluation only and never a decision.
 """
@@ -25,9 +26,16 @@ class Truth:
 
 def measure_truth(predictions: Predictions, *, floor: float) -> Truth:
     """Evaluate teacher and candidates on the test part. Raises UserError if the file has none."""
-    teacher, candidates, labels = predictions.teacher_test, predictions.candidates_test, predictions.labels_test
+    teacher, candidates, labels = (
+        predictions.teacher_test,
+        predictions.candidates_test,
+        predictions.labels_test,
+    )
     if teacher is None or candidates is None or labels is None:
-        raise UserError("there is no test part; a study needs teacher_test, candidates_test and labels_test. Add them to the file.")
+        raise UserError(
+            "there is no test part; a study needs teacher_test, candidates_test and labels_test. Add them to"
+            " the file."
+        )
     rows = np.arange(len(labels))
     loss, accuracy = np.empty(len(candidates)), np.empty(len(candidates))
     for m in range(len(candidates)):
@@ -39,13 +47,26 @@ def measure_truth(predictions: Predictions, *, floor: float) -> Truth:
 
 
 def check_cohort(predictions: Predictions, truth: Truth) -> None:
-    """Refuse a family that cannot show anything: candidates missing, all alike, or all at chance. Raises UserError."""
+    """Refuse a family that cannot show anything: candidates missing, all alike, or all at chance. Raises
+    UserError.
+    """
     if predictions.missing:
-        raise UserError(f"{len(predictions.missing)} candidates were not run ({predictions.missing[0]}, …). Finish the family first.")
+        raise UserError(
+            f"{len(predictions.missing)} candidates were not run ({predictions.missing[0]}, …). Finish the"
+            " family first."
+        )
     if predictions.n_candidates < 2:
-        raise UserError("the family has a single candidate, so there is nothing to choose. Give at least two.")
+        raise UserError(
+            "the family has a single candidate, so there is nothing to choose. Give at least two."
+        )
     first = predictions.candidates[0]
     if all(np.array_equal(first, other) for other in predictions.candidates[1:]):
-        raise UserError("all candidates predict exactly the same, so every rule is right. Check how the predictions were made.")
+        raise UserError(
+            "all candidates predict exactly the same, so every rule is right. Check how the predictions were"
+            " made."
+        )
     if truth.accuracy.max() <= COLLAPSE_FACTOR / predictions.n_classes:
-        raise UserError(f"every candidate is at chance (best accuracy {truth.accuracy.max():.3f}). Check labels_test and the class order.")
+        raise UserError(
+            f"every candidate is at chance (best accuracy {truth.accuracy.max():.3f}). Check labels_test and"
+            " the class order."
+        )

@@ -1,6 +1,8 @@
-"""The target images as one lazy, ordered, fingerprinted set, whatever they were stored in; and what is wrong with them.
+"""The target images as one lazy, ordered, fingerprinted set, whatever they were stored in; and what is wrong
+with them.
 
-Never holds more than a few decoded images. Knows nothing of teachers, except by matching folder names to class names on request.
+Never holds more than a few decoded images. Knows nothing of teachers, except by matching folder names to
+class names on request.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ class BadImage:
 class ImageSet:
     """N target images in a fixed order: sorted names for folders and zips, row order for arrays.
 
-    `labels` (N,) come from an .npz only. `class_folders` are the folder names when every image lies in one of at
-    least two folders (ImageFolder style); `folder_labels` (N,) index them. Folders are a claim about labels that
-    nobody checked, so they are never used unless asked for.
+    `labels` (N,) come from an .npz only. `class_folders` are the folder names when every image lies in one of
+    at least two folders (ImageFolder style); `folder_labels` (N,) index them. Folders are a claim about
+    labels that nobody checked, so they are never used unless asked for.
     """
 
     source: Source
@@ -46,7 +48,8 @@ class ImageSet:
     class_folders: tuple[str, ...] | None = None
     folder_labels: Ints | None = None
     notes: tuple[str, ...] = ()
-    _keep: UnpackedArrays | None = field(default=None, repr=False)  # an unpacked .npz lives as long as this set
+    # an unpacked .npz lives as long as this set
+    _keep: UnpackedArrays | None = field(default=None, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,7 +64,9 @@ class ImageSet:
         return len(self.source.names)
 
     def read(self, index: int) -> NDArray[Any]:
-        """Return image `index` as (height, width, 3), uint8 or (float arrays) float32 in 0..255; raise UnreadableImageError if corrupt."""
+        """Return image `index` as (height, width, 3), uint8 or (float arrays) float32 in 0..255; raise
+        UnreadableImageError if corrupt.
+        """
         return self.source.read(index)
 
     @cached_property
@@ -78,7 +83,9 @@ class ImageSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sha256 over every name and every byte of content, in order: a renamed, added or edited image changes it."""
+        """Sha256 over every name and every byte of content, in order: a renamed, added or edited image
+        changes it.
+        """
         digest = hashlib.sha256("\n".join(self.notes).encode())
         for name, content in zip(self.names, self.digests, strict=True):
             digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
@@ -88,11 +95,15 @@ class ImageSet:
 def open_images(path: str | Path, *, limits: Limits | None = None) -> ImageSet:
     """Open a folder (flat or one subfolder per class), a .zip of one, an .npy array or an .npz with `images`.
 
-    Lists the images without decoding them. Raises UserError if the path is missing, holds no image, or breaks a limit.
+    Lists the images without decoding them. Raises UserError if the path is missing, holds no image, or breaks
+    a limit.
     """
     path, bounds = Path(path).expanduser(), limits or Limits()
     if not path.exists():
-        raise UserError(f"there is nothing at {str(path)!r}. Give the path of a folder, a .zip, an .npy or an .npz with images.")
+        raise UserError(
+            f"there is nothing at {str(path)!r}. Give the path of a folder, a .zip, an .npy or an .npz with"
+            " images."
+        )
     suffix = path.suffix.lower()
     if path.is_dir():
         return _with_folders(FolderSource(path, bounds), "folder")
@@ -111,7 +122,8 @@ def _open_npz(path: Path, limits: Limits) -> ImageSet:
     source = ArraySource(unpacked.images, f"`images` of {path.name!r}", limits)
     if unpacked.labels is not None and len(unpacked.labels) != len(source.names):
         raise UserError(
-            f"{path.name!r} has {len(source.names)} images and {len(unpacked.labels)} labels. Give one label per image, -1 if unknown."
+            f"{path.name!r} has {len(source.names)} images and {len(unpacked.labels)} labels. Give one label"
+            " per image, -1 if unknown."
         )
     return ImageSet(source, "array", labels=unpacked.labels, notes=source.notes, _keep=unpacked)
 
@@ -123,35 +135,52 @@ def _with_folders(source: FolderSource | ZipSource, kind: Literal["folder", "zip
         return ImageSet(source, kind, notes=ignored)
     names = tuple(sorted(set(folders)))
     index = {name: i for i, name in enumerate(names)}
-    return ImageSet(source, kind, class_folders=names, folder_labels=np.array([index[name] for name in folders], np.int64), notes=ignored)
+    return ImageSet(
+        source,
+        kind,
+        class_folders=names,
+        folder_labels=np.array([index[name] for name in folders], np.int64),
+        notes=ignored,
+    )
 
 
 def _class_folders(names: Sequence[str]) -> list[str] | None:
-    """Return each image's class folder: the first level at which the paths part, if that is a folder for every image."""
+    """Return each image's class folder: the first level at which the paths part, if that is a folder for
+    every image.
+    """
     parents = [PurePosixPath(name).parts[:-1] for name in names]
     first, last = min(parents), max(parents)  # what the extremes share, all share
-    depth = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    depth = next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
+    )
     if any(len(parent) <= depth for parent in parents):
         return None
     return [parent[depth] for parent in parents]
 
 
 def labels_from_folders(images: ImageSet, class_names: Sequence[str]) -> Ints:
-    """Return (N,) class indices from folder names, matched to class names (case aside) or read as class numbers.
+    """Return (N,) class indices from folder names, matched to class names (case aside) or read as class
+    numbers.
 
     Raises UserError if the images are not in class folders or a folder is no class of the teacher.
     """
     if images.class_folders is None or images.folder_labels is None:
-        raise UserError("the images are not sorted into one folder per class, so folders give no labels. Give a labels CSV instead.")
+        raise UserError(
+            "the images are not sorted into one folder per class, so folders give no labels. Give a labels"
+            " CSV instead."
+        )
     known = {name.casefold(): i for i, name in enumerate(class_names)}
     numbers = {str(i): i for i in range(len(class_names))}
     for lookup in (known, numbers):
         if all(folder.casefold() in lookup for folder in images.class_folders):
-            return np.array([lookup[folder.casefold()] for folder in images.class_folders], np.int64)[images.folder_labels]
+            return np.array([lookup[folder.casefold()] for folder in images.class_folders], np.int64)[
+                images.folder_labels
+            ]
     strange = next(folder for folder in images.class_folders if folder.casefold() not in known)
     raise UserError(
-        f"folder {strange!r} is not a class of this teacher ({', '.join(class_names[:5])}{', …' if len(class_names) > 5 else ''}). "
-        "Rename the folders, or give the class names in order with --class-names."
+        f"folder {strange!r} is not a class of this teacher"
+        f" ({', '.join(class_names[:5])}{', …' if len(class_names) > 5 else ''}). Rename the folders, or give"
+        " the class names in order with --class-names."
     )
 
 
@@ -159,7 +188,9 @@ def scan(images: ImageSet, on_progress: Progress | None = None) -> list[BadImage
     """Decode every image once, in parallel, and return those that cannot be used, in order."""
     bad: list[BadImage] = []
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for done, problem in enumerate(threads.map(lambda i: _problem(images, i), range(len(images))), start=1):
+        for done, problem in enumerate(
+            threads.map(lambda i: _problem(images, i), range(len(images))), start=1
+        ):
             if problem is not None:
                 bad.append(problem)
             if on_progress is not None:
@@ -176,7 +207,9 @@ def _problem(images: ImageSet, index: int) -> BadImage | None:
 
 
 def duplicates(images: ImageSet) -> list[tuple[int, ...]]:
-    """Return groups of indices whose stored bytes are identical, each in order; unreadable images are left out."""
+    """Return groups of indices whose stored bytes are identical, each in order; unreadable images are left
+    out.
+    """
     groups: dict[str, list[int]] = {}
     for index, digest in enumerate(images.digests):
         if digest != "unreadable":
@@ -187,8 +220,9 @@ def duplicates(images: ImageSet) -> list[tuple[int, ...]]:
 def pool_order(images: ImageSet, *, seed: int = 0, shuffle: bool | None = None) -> NDArray[np.int64]:
     """Return the order in which images enter the pool, a permutation of 0..N-1.
 
-    Folders and zips are shuffled once by the seed, because sorted names are class-sorted and the calibration split is
-    the first half. Arrays keep their row order by default, because their owner aligns labels by row. `shuffle` overrides.
+    Folders and zips are shuffled once by the seed, because sorted names are class-sorted and the calibration
+    split is the first half. Arrays keep their row order by default, because their owner aligns labels by row.
+    `shuffle` overrides.
     """
     if shuffle if shuffle is not None else images.kind != "array":
         return np.random.Generator(np.random.PCG64(seed)).permutation(len(images))

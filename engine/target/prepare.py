@@ -1,6 +1,8 @@
-"""A decoded image to the teacher's input: resize, crop, channel order, layout, then numbers. Knows Preprocessing and nothing else.
+"""A decoded image to the teacher's input: resize, crop, channel order, layout, then numbers. Knows
+Preprocessing and nothing else.
 
-The geometry is done once per image and yields pixels that can be stored; the arithmetic is done per batch, from the stored pixels.
+The geometry is done once per image and yields pixels that can be stored; the arithmetic is done per batch,
+from the stored pixels.
 """
 
 from __future__ import annotations
@@ -30,17 +32,21 @@ def input_shape(preprocessing: Preprocessing) -> tuple[int, int, int]:
 
 
 def prepare(image: NDArray[Any], preprocessing: Preprocessing) -> NDArray[Any]:
-    """Return the image resized, cropped and laid out for the teacher, still as pixels 0..255 (`input_shape`, dtype kept).
+    """Return the image resized, cropped and laid out for the teacher, still as pixels 0..255 (`input_shape`,
+    dtype kept).
 
-    image is (height, width, 3) uint8 or float32. The shorter side becomes `resize`, then the centre is cropped, with the
-    rounding that torchvision uses; without `resize` the image is squashed to the input size.
+    image is (height, width, 3) uint8 or float32. The shorter side becomes `resize`, then the centre is
+    cropped, with the rounding that torchvision uses; without `resize` the image is squashed to the input
+    size.
     """
     p = preprocessing
     if image.dtype == np.uint8:
         cropped = _to_size(Image.fromarray(np.ascontiguousarray(image)), p)
         pixels = np.asarray(cropped.convert("L") if p.channels == 1 else cropped)
     else:
-        planes = [np.asarray(_to_size(Image.fromarray(np.ascontiguousarray(image[..., c])), p)) for c in range(3)]
+        planes = [
+            np.asarray(_to_size(Image.fromarray(np.ascontiguousarray(image[..., c])), p)) for c in range(3)
+        ]
         pixels = np.stack(planes, axis=-1)
         pixels = pixels @ _LUMA if p.channels == 1 else pixels
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
@@ -51,14 +57,22 @@ def prepare(image: NDArray[Any], preprocessing: Preprocessing) -> NDArray[Any]:
 
 def _to_size(image: Image.Image, p: Preprocessing) -> Image.Image:
     if p.resize is None:
-        return image if image.size == (p.width, p.height) else image.resize((p.width, p.height), _RESAMPLING[p.interpolation])
+        return (
+            image
+            if image.size == (p.width, p.height)
+            else image.resize((p.width, p.height), _RESAMPLING[p.interpolation])
+        )
     width, height = image.size
     short, long = min(width, height), max(width, height)
     grown = int(p.resize * long / short)
     new_width, new_height = (p.resize, grown) if width <= height else (grown, p.resize)
     left, top = round((new_width - p.width) / 2.0), round((new_height - p.height) / 2.0)
     if new_width * new_height <= _LARGEST:
-        whole = image if (new_width, new_height) == image.size else image.resize((new_width, new_height), _RESAMPLING[p.interpolation])
+        whole = (
+            image
+            if (new_width, new_height) == image.size
+            else image.resize((new_width, new_height), _RESAMPLING[p.interpolation])
+        )
         return whole.crop((left, top, left + p.width, top + p.height))
     # A 1 x 10,000 strip would grow to gigabytes: resample only what survives the crop (equal up to rounding).
     x, y = width / new_width, height / new_height
@@ -66,12 +80,16 @@ def _to_size(image: Image.Image, p: Preprocessing) -> Image.Image:
     return image.resize((p.width, p.height), _RESAMPLING[p.interpolation], box=box)
 
 
-def normalise(pixels: NDArray[Any], preprocessing: Preprocessing, buffer: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-    """Return a batch of prepared pixels (batch, *input_shape) as the teacher's float32 input; an image's bytes do not depend on its batch.
+def normalise(
+    pixels: NDArray[Any], preprocessing: Preprocessing, buffer: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
+    """Return a batch of prepared pixels (batch, *input_shape) as the teacher's float32 input; an image's
+    bytes do not depend on its batch.
 
-    (pixel * scale - mean) / std is applied as pixel * a + b, a and b rounded from float64: within 1e-6 of the exact value.
-    mean and std follow the channels as they stand after `order` is applied. The result is written to the head of `buffer` if one
-    is given: fresh memory for every batch costs more than the arithmetic.
+    (pixel * scale - mean) / std is applied as pixel * a + b, a and b rounded from float64: within 1e-6 of the
+    exact value. mean and std follow the channels as they stand after `order` is applied. The result is
+    written to the head of `buffer` if one is given: fresh memory for every batch costs more than the
+    arithmetic.
     """
     p = preprocessing
     mean, std = np.array(p.mean, np.float64), np.array(p.std, np.float64)
@@ -82,7 +100,9 @@ def normalise(pixels: NDArray[Any], preprocessing: Preprocessing, buffer: NDArra
     else:
         a, b = a[:, None], b[:, None]
     out = np.empty(pixels.shape, np.float32) if buffer is None else buffer[: len(pixels)]
-    for source, target in zip(pixels, out, strict=True):  # image by image: three passes that stay in the processor's cache
+    for source, target in zip(
+        pixels, out, strict=True
+    ):  # image by image: three passes that stay in the processor's cache
         flat = target.reshape(rows)
         flat[...] = source.reshape(rows)
         flat *= a

@@ -1,4 +1,6 @@
-"""Image files in a folder or a zip, listed safely and read one at a time. Knows files and limits; pixels are left to `decode`."""
+"""Image files in a folder or a zip, listed safely and read one at a time. Knows files and limits; pixels are
+left to `decode`.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,15 @@ class Limits:
     file_bytes: int = 64 * _MB
     pixels: int = 50_000_000
     total_bytes: int = 50_000 * _MB  # of a zip or a compressed array, once unpacked
-    ratio: int = 200  # unpacked over packed, judged only for entries above 1 MB: small flat drawings compress well and do no harm
+    # unpacked over packed, judged only for entries above 1 MB: small flat drawings compress well and do no
+    # harm
+    ratio: int = 200
 
 
 class Source(Protocol):
-    """Images by index. `read` returns uint8 or float32 (height, width, 3); `raw` the bytes that identify the image."""
+    """Images by index. `read` returns uint8 or float32 (height, width, 3); `raw` the bytes that identify the
+    image.
+    """
 
     names: tuple[str, ...]
     dtype: np.dtype[Any]
@@ -50,18 +56,30 @@ def _is_image(path: PurePosixPath) -> bool:
 def check_names(names: Sequence[str], where: str, limits: Limits) -> None:
     """Raise UserError if there is no image, or more than the limit."""
     if not names:
-        raise UserError(f"{where} holds no image. Give a folder, a zip or an array with {', '.join(IMAGE_SUFFIXES[:5])} images.")
+        raise UserError(
+            f"{where} holds no image. Give a folder, a zip or an array with {', '.join(IMAGE_SUFFIXES[:5])}"
+            " images."
+        )
     if len(names) > limits.files:
-        raise UserError(f"{where} holds {len(names):,} images, more than the {limits.files:,} allowed. Give a sample of them.")
+        raise UserError(
+            f"{where} holds {len(names):,} images, more than the {limits.files:,} allowed. Give a sample of"
+            " them."
+        )
 
 
 class FolderSource:
-    """Image files below a folder, in sorted order. Links to folders are not followed, so a cycle cannot trap us."""
+    """Image files below a folder, in sorted order. Links to folders are not followed, so a cycle cannot trap
+    us.
+    """
 
     dtype: np.dtype[Any] = np.dtype(np.uint8)
 
     def __init__(self, root: Path, limits: Limits) -> None:
-        found = [Path(base, name).relative_to(root).as_posix() for base, _, names in os.walk(root) for name in names]
+        found = [
+            Path(base, name).relative_to(root).as_posix()
+            for base, _, names in os.walk(root)
+            for name in names
+        ]
         self.names = tuple(sorted(name for name in found if _is_image(PurePosixPath(name))))
         self.n_ignored = len(found) - len(self.names)
         self._root, self._limits = root, limits
@@ -82,7 +100,9 @@ class FolderSource:
 
 
 class ZipSource:
-    """Image entries of a zip, in sorted order, read in place: nothing is ever extracted, so nothing can escape."""
+    """Image entries of a zip, in sorted order, read in place: nothing is ever extracted, so nothing can
+    escape.
+    """
 
     dtype: np.dtype[Any] = np.dtype(np.uint8)
 
@@ -90,9 +110,13 @@ class ZipSource:
         try:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-            raise UserError(f"{path.name!r} is not a readable zip. Pack the images again, or give their folder.") from None
+            raise UserError(
+                f"{path.name!r} is not a readable zip. Pack the images again, or give their folder."
+            ) from None
         files = [(_safe_path(info), info) for info in self._zip.infolist() if not info.is_dir()]
-        entries = sorted(((str(inside), info) for inside, info in files if _is_image(inside)), key=lambda entry: entry[0])
+        entries = sorted(
+            ((str(inside), info) for inside, info in files if _is_image(inside)), key=lambda entry: entry[0]
+        )
         self.names = tuple(name for name, _ in entries)
         self.n_ignored = len(files) - len(entries)
         self._entries, self._limits = [info for _, info in entries], limits
@@ -115,7 +139,10 @@ class ZipSource:
 def _safe_path(info: zipfile.ZipInfo) -> PurePosixPath:
     path = PurePosixPath(info.filename.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or any(":" in part for part in path.parts[:1]):
-        raise UserError(f"the zip has an entry {info.filename!r} that points outside of it. Pack the images again with plain names.")
+        raise UserError(
+            f"the zip has an entry {info.filename!r} that points outside of it. Pack the images again with"
+            " plain names."
+        )
     return path
 
 
@@ -123,15 +150,23 @@ def _check_entries(entries: Sequence[zipfile.ZipInfo], where: str, limits: Limit
     total = sum(info.file_size for info in entries)
     if total > limits.total_bytes:
         raise UserError(
-            f"zip {where!r} unpacks to {total / _MB:,.0f} MB, more than the {limits.total_bytes / _MB:,.0f} allowed. Give a part of it."
+            f"zip {where!r} unpacks to {total / _MB:,.0f} MB, more than the {limits.total_bytes / _MB:,.0f}"
+            " allowed. Give a part of it."
         )
     for info in entries:
         if stat.S_ISLNK(info.external_attr >> 16):
-            raise UserError(f"the zip has a link {info.filename!r} in place of an image. Pack the files themselves.")
+            raise UserError(
+                f"the zip has a link {info.filename!r} in place of an image. Pack the files themselves."
+            )
         if info.flag_bits & 1:
-            raise UserError(f"the zip entry {info.filename!r} is encrypted. Pack the images again without a password.")
+            raise UserError(
+                f"the zip entry {info.filename!r} is encrypted. Pack the images again without a password."
+            )
         if info.file_size > _MB and info.file_size > limits.ratio * max(info.compress_size, 1):
-            raise UserError(f"zip entry {info.filename!r} unpacks to over {limits.ratio} times its size, as a zip bomb would. Remove it.")
+            raise UserError(
+                f"zip entry {info.filename!r} unpacks to over {limits.ratio} times its size, as a zip bomb"
+                " would. Remove it."
+            )
 
 
 def _read_bounded(file: IO[bytes], name: str, limits: Limits) -> bytes:

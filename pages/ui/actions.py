@@ -1,4 +1,6 @@
-"""What a visitor's clicks do to the session: open a sample, load a model or a predictions file, take images and labels in."""
+"""What a visitor's clicks do to the session: open a sample, load a model or a predictions file, take images
+and labels in.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _COPY_BYTES = 1 << 20
 
 
 def open_sample(session: Session, name: str) -> None:
-    """Open a sample with its shipped predictions and 25 of its labels; its teacher is read in the background."""
+    """Open a sample with its shipped predictions and 25 of its labels; its teacher is read in the
+    background.
+    """
     sample = SAMPLES[name]
     labels = load_sample_predictions(name).labels
     session.restart(origin="sample", title=sample.title, sample=name, target="sample")
@@ -45,7 +49,9 @@ def reveal_labels(session: Session, n: int, known: np.ndarray | None = None) -> 
 
 
 def open_predictions(session: Session, upload: IO[bytes], name: str) -> None:
-    """Check an uploaded predictions file and make it the session's evidence; its labels become the labeled sample."""
+    """Check an uploaded predictions file and make it the session's evidence; its labels become the labeled
+    sample.
+    """
     path = session.folder / "incoming.npz"
     store_upload(upload, path, session.host.predictions_bytes)
     try:
@@ -71,15 +77,18 @@ class ModelFacts:
         """Refuse bare weights that nobody named the architecture of, before anything is read or forgotten."""
         if name.lower().endswith((".safetensors", ".pth", ".pt")) and not (self.arch and self.classes):
             raise UserError(
-                f"{name} holds weights without their architecture. Open “For bare weights” under the file and fill in {ARCHITECTURE} and "
-                f"{CLASSES}; any other torch model can be saved with torch.export.save to a .pt2 file."
+                f"{name} holds weights without their architecture. Open “For bare weights” under the file and"
+                f" fill in {ARCHITECTURE} and {CLASSES}; any other torch model can be saved with"
+                " torch.export.save to a .pt2 file."
             )
 
 
 def load_timm(session: Session, name: str) -> None:
     """Start reading a pretrained timm model by name."""
     if not session.host.allows_downloads:
-        raise UserError("this public demo downloads no weights. Start with a sample, or upload a small model.")
+        raise UserError(
+            "this public demo downloads no weights. Start with a sample, or upload a small model."
+        )
     if not name.strip():
         raise UserError("the model name is empty. Type a timm name such as resnet18.a1_in1k.")
     _start_import(session, f"timm:{name.strip()}", name.strip(), ModelFacts(), origin="timm")
@@ -108,12 +117,21 @@ def load_upload(session: Session, upload: IO[bytes], name: str, facts: ModelFact
     _start_import(session, str(kept), kept.name, facts, drop=False)
 
 
-def _start_import(session: Session, spec: str, title: str, facts: ModelFacts, *, origin: str = "file", drop: bool = True) -> None:
+def _start_import(
+    session: Session, spec: str, title: str, facts: ModelFacts, *, origin: str = "file", drop: bool = True
+) -> None:
     if drop:
         session.restart(origin=origin, title=title)
     else:
         session.change(keep=Step.TEACHER, origin=origin, title=title)
-    jobs.start(session.folder, "import", spec=spec, arch=facts.arch or None, classes=facts.classes, class_names=list(facts.class_names))
+    jobs.start(
+        session.folder,
+        "import",
+        spec=spec,
+        arch=facts.arch or None,
+        classes=facts.classes,
+        class_names=list(facts.class_names),
+    )
 
 
 def store_upload(upload: IO[bytes], path: Path, limit: int) -> None:
@@ -127,7 +145,10 @@ def store_upload(upload: IO[bytes], path: Path, limit: int) -> None:
             if taken > limit:
                 file.close()
                 remove(path)
-                raise UserError(f"the upload is larger than {limit / 1e6:,.0f} MB, the most accepted here. Give a smaller file.")
+                raise UserError(
+                    f"the upload is larger than {limit / 1e6:,.0f} MB, the most accepted here. Give a smaller"
+                    " file."
+                )
             file.write(chunk)
 
 
@@ -171,7 +192,10 @@ def upload_images(session: Session, uploads: Sequence[IO[bytes]]) -> None:
     """Keep uploaded images (one zip or array, or many image files) and start checking them."""
     limits, incoming = session.host.limits, session.folder / "incoming"
     if len(uploads) > limits.files:
-        raise UserError(f"{len(uploads):,} files were uploaded; at most {limits.files:,} are accepted. Give a sample of them.")
+        raise UserError(
+            f"{len(uploads):,} files were uploaded; at most {limits.files:,} are accepted. Give a sample of"
+            " them."
+        )
     remove(incoming)
     room = limits.total_bytes
     for place, upload in enumerate(uploads):
@@ -209,7 +233,15 @@ def start_export(session: Session, name: str, formats: Sequence[str], evidence: 
     """Start writing a candidate's file and its certificate."""
     session.change(keep=Step.CHOICE)
     target = session.record.target if session.has_images else ""
-    jobs.start(session.folder, "export", slug=name, formats=["onnx", *formats], target=target, source=source_of(session), evidence=evidence)
+    jobs.start(
+        session.folder,
+        "export",
+        slug=name,
+        formats=["onnx", *formats],
+        target=target,
+        source=source_of(session),
+        evidence=evidence,
+    )
 
 
 def source_of(session: Session) -> str:
@@ -230,7 +262,13 @@ def attach_teacher(session: Session, upload: IO[bytes], name: str, facts: ModelF
     jobs.start(session.folder, "import", spec=str(path), **arguments)
 
 
-def start_study(session: Session, files: Sequence[Path], budgets: Sequence[int], rates: Sequence[float], rules: Sequence[str]) -> None:
+def start_study(
+    session: Session,
+    files: Sequence[Path],
+    budgets: Sequence[int],
+    rates: Sequence[float],
+    rules: Sequence[str],
+) -> None:
     """Start the protocol over predictions files."""
     arguments = {"budgets": list(budgets), "rates": list(rates), "rules": list(rules)}
     jobs.start(session.folder, "study", files=[str(path) for path in files], **arguments)

@@ -1,6 +1,8 @@
-"""Charts of candidates: a table goes in, an Altair chart comes out. Colours and shapes mean the same on every page.
+"""Charts of candidates: a table goes in, an Altair chart comes out. Colours and shapes mean the same on every
+page.
 
-2–3 bits red triangles, 4–5 bits orange squares, 6–8 bits blue circles, the teacher in ink, the chosen candidate ringed.
+2–3 bits red triangles, 4–5 bits orange squares, 6–8 bits blue circles, the teacher in ink, the chosen
+candidate ringed.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ COLORS = ("#c8372d", "#e07b1f", "#2f6fb5", "#6b7280")
 SHAPES = ("triangle-up", "square", "circle", "diamond")
 HEIGHT = 380
 _RING = 240
-_GRANULARITY_MARKS = {"tensor": ("#8a5fb0", "square"), "channel": ("#2f8f83", "circle"), "lastaxis": ("#b0853a", "diamond")}
+_GRANULARITY_MARKS = {
+    "tensor": ("#8a5fb0", "square"),
+    "channel": ("#2f8f83", "circle"),
+    "lastaxis": ("#b0853a", "diamond"),
+}
 
 
 def with_bands(table: pd.DataFrame) -> pd.DataFrame:
@@ -34,7 +40,9 @@ def _shape(legend: bool = True) -> alt.Shape:
 
 
 def _log_axis(values: pd.Series) -> alt.Axis:
-    """Ticks at 1, 2 and 5 times powers of ten within the data, so that a log axis is not a thicket of lines."""
+    """Ticks at 1, 2 and 5 times powers of ten within the data, so that a log axis is not a thicket of
+    lines.
+    """
     low, high = float(values.min()), float(values.max())
     steps = (1,) if high / max(low, 1e-9) > 300 else (1, 2, 5)
     ticks = [step * 10.0**power for power in range(-6, 4) for step in steps]
@@ -51,11 +59,14 @@ def _candidate_tooltip(*more: alt.Tooltip) -> list[alt.Tooltip]:
     ]
 
 
-def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataFrame, ink: str) -> alt.LayerChart:
-    """Draw candidates by anchor distance (x) and labeled loss (y), with the picks named and the iso-score line of the dial.
+def choice_scatter(
+    candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataFrame, ink: str
+) -> alt.LayerChart:
+    """Draw candidates by anchor distance (x) and labeled loss (y), with the picks named and the iso-score
+    line of the dial.
 
-    candidates: columns name, bits, cost, distortion, agreement, loss, accuracy, admissible. picks: distortion, loss, label, main.
-    line: distortion, loss; may be empty.
+    candidates: columns name, bits, cost, distortion, agreement, loss, accuracy, admissible. picks:
+    distortion, loss, label, main. line: distortion, loss; may be empty.
     """
     shown = with_bands(candidates).assign(distance=candidates["distortion"].clip(lower=1e-5))
     named = picks.assign(distance=picks["distortion"].clip(lower=1e-5))
@@ -76,13 +87,21 @@ def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataF
         alt.Tooltip("accuracy:Q", title="right on your labels", format=".3p"),
     )
     faded = alt.condition("datum.admissible", alt.value(0.9), alt.value(0.15))
-    dots = alt.Chart(shown).mark_point(filled=True, size=70).encode(x, y, _color(), _shape(), opacity=faded, tooltip=tooltip)
+    dots = (
+        alt.Chart(shown)
+        .mark_point(filled=True, size=70)
+        .encode(x, y, _color(), _shape(), opacity=faded, tooltip=tooltip)
+    )
     curve = (
         alt.Chart(line.assign(distance=line["distortion"].clip(lower=1e-5)))
         .mark_line(strokeDash=[5, 4], color=ink, opacity=0.55)
         .encode(x, y, order="loss:Q")
     )
-    ring = alt.Chart(named[named["main"]]).mark_point(shape="circle", size=_RING, strokeWidth=2.5, color=ink, filled=False).encode(x, y)
+    ring = (
+        alt.Chart(named[named["main"]])
+        .mark_point(shape="circle", size=_RING, strokeWidth=2.5, color=ink, filled=False)
+        .encode(x, y)
+    )
     return _layered(curve, dots, ring, *_named_points(named, x, y, ink))
 
 
@@ -92,9 +111,13 @@ def _named_points(named: pd.DataFrame, x: alt.X, y: alt.Y, ink: str) -> list[alt
     for _, row in named.iterrows():
         is_right = row["side"] == "right"
         text = alt.Chart(pd.DataFrame([row])).mark_text(
-            align="left" if is_right else "right", dx=8 if is_right else -8, dy=-row["lift"], color=ink,
-            fontSize=12, fontWeight="bold" if row["main"] else "normal",
-        )  # fmt: skip
+            align="left" if is_right else "right",
+            dx=8 if is_right else -8,
+            dy=-row["lift"],
+            color=ink,
+            fontSize=12,
+            fontWeight="bold" if row["main"] else "normal",
+        )
         charts.append(text.encode(x, y, text="label:N"))
     return charts
 
@@ -111,32 +134,70 @@ def memory_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, ink: str) -> a
         title="distance to the teacher, nats (log scale)",
     )
     faded = alt.condition("datum.admissible", alt.value(0.9), alt.value(0.15))
-    dots = alt.Chart(shown).mark_point(filled=True, size=70).encode(x, y, _color(), _shape(), opacity=faded, tooltip=_candidate_tooltip())
-    ring = alt.Chart(named[named["main"]]).mark_point(shape="circle", size=_RING, strokeWidth=2.5, color=ink, filled=False).encode(x, y)
+    dots = (
+        alt.Chart(shown)
+        .mark_point(filled=True, size=70)
+        .encode(x, y, _color(), _shape(), opacity=faded, tooltip=_candidate_tooltip())
+    )
+    ring = (
+        alt.Chart(named[named["main"]])
+        .mark_point(shape="circle", size=_RING, strokeWidth=2.5, color=ink, filled=False)
+        .encode(x, y)
+    )
     return _layered(dots, ring, *_named_points(named, x, y, ink))
 
 
 def dial_curve(dial: pd.DataFrame, at: float, ink: str) -> alt.LayerChart:
-    """Draw the held-out loss of each coefficient (columns position, coefficient, cv_loss, pick, chosen), and where the dial stands."""
+    """Draw the held-out loss of each coefficient (columns position, coefficient, cv_loss, pick, chosen), and
+    where the dial stands.
+    """
     x = alt.X(
         "position:O",
         axis=alt.Axis(labels=False, ticks=False, domain=False),
         title="coefficient, small to large",
     )
-    y = alt.Y("cv_loss:Q", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(tickCount=4), title="held-out loss ↓")
-    tooltip = [alt.Tooltip("coefficient:Q"), alt.Tooltip("cv_loss:Q", title="held-out loss", format=".3g"), alt.Tooltip("pick:N")]
+    y = alt.Y(
+        "cv_loss:Q",
+        scale=alt.Scale(zero=False, padding=10),
+        axis=alt.Axis(tickCount=4),
+        title="held-out loss ↓",
+    )
+    tooltip = [
+        alt.Tooltip("coefficient:Q"),
+        alt.Tooltip("cv_loss:Q", title="held-out loss", format=".3g"),
+        alt.Tooltip("pick:N"),
+    ]
     line = alt.Chart(dial).mark_line(color="#8a94a3").encode(x, y)
-    dots = alt.Chart(dial).mark_point(filled=True, size=60, color="#8a94a3", opacity=1).encode(x, y, tooltip=tooltip)
-    best = alt.Chart(dial[dial["chosen"]]).mark_point(filled=True, size=110, color=ink, opacity=1).encode(x, y, tooltip=tooltip)
-    here = alt.Chart(dial[dial["coefficient"] == at]).mark_rule(color=ink, strokeDash=[5, 4], opacity=0.55).encode(x)
+    dots = (
+        alt.Chart(dial)
+        .mark_point(filled=True, size=60, color="#8a94a3", opacity=1)
+        .encode(x, y, tooltip=tooltip)
+    )
+    best = (
+        alt.Chart(dial[dial["chosen"]])
+        .mark_point(filled=True, size=110, color=ink, opacity=1)
+        .encode(x, y, tooltip=tooltip)
+    )
+    here = (
+        alt.Chart(dial[dial["coefficient"] == at])
+        .mark_rule(color=ink, strokeDash=[5, 4], opacity=0.55)
+        .encode(x)
+    )
     return alt.layer(here, line, dots, best).properties(height=170)
 
 
 def cost_chart(family: pd.DataFrame, budget: float | None, ink: str) -> alt.LayerChart:
-    """Draw each candidate's cost against its bits (columns name, bits, granularity, cost, size, admissible), and the budget line."""
+    """Draw each candidate's cost against its bits (columns name, bits, granularity, cost, size, admissible),
+    and the budget line.
+    """
     shown = with_bands(family)
     x = alt.X("bits:O", axis=alt.Axis(labelAngle=0), title="bits per weight")
-    y = alt.Y("cost:Q", axis=alt.Axis(format="~p"), scale=alt.Scale(zero=True), title="weight memory ↓, share of float")
+    y = alt.Y(
+        "cost:Q",
+        axis=alt.Axis(format="~p"),
+        scale=alt.Scale(zero=True),
+        title="weight memory ↓, share of float",
+    )
     kinds = [kind for kind in _GRANULARITY_MARKS if kind in set(family["granularity"])]
     marks = [_GRANULARITY_MARKS[kind] for kind in kinds]
     color = alt.Color(
@@ -150,10 +211,19 @@ def cost_chart(family: pd.DataFrame, budget: float | None, ink: str) -> alt.Laye
         alt.Tooltip("cost:Q", title="share of float", format=".3p"),
         alt.Tooltip("size:N", title="weights"),
     ]
-    dots = alt.Chart(shown).mark_point(filled=True, size=80).encode(
-        x, y, color, shape, xOffset=alt.XOffset("granularity:N"), tooltip=tooltip,
-        opacity=alt.condition("datum.admissible", alt.value(0.9), alt.value(0.12)),
-    )  # fmt: skip
+    dots = (
+        alt.Chart(shown)
+        .mark_point(filled=True, size=80)
+        .encode(
+            x,
+            y,
+            color,
+            shape,
+            xOffset=alt.XOffset("granularity:N"),
+            tooltip=tooltip,
+            opacity=alt.condition("datum.admissible", alt.value(0.9), alt.value(0.12)),
+        )
+    )
     if budget is None:
         return _layered(dots)
     limit = alt.Chart(pd.DataFrame({"cost": [budget], "label": ["budget"]}))
@@ -175,11 +245,19 @@ def layer_bars(layers: pd.DataFrame) -> alt.Chart:
             alt.Color(
                 "kind:N",
                 scale=alt.Scale(
-                    domain=["quantizable", "first or last: can stay float", "always float"], range=["#2f6fb5", "#e07b1f", "#9aa3af"]
+                    domain=["quantizable", "first or last: can stay float", "always float"],
+                    range=["#2f6fb5", "#e07b1f", "#9aa3af"],
                 ),
-                legend=alt.Legend(title=None, orient="top", labelLimit=220, columns=2),  # three do not fit a phone
+                legend=alt.Legend(
+                    title=None, orient="top", labelLimit=220, columns=2
+                ),  # three do not fit a phone
             ),
-            tooltip=[alt.Tooltip("layer:N"), alt.Tooltip("shape:N"), alt.Tooltip("size:N"), alt.Tooltip("kind:N")],
+            tooltip=[
+                alt.Tooltip("layer:N"),
+                alt.Tooltip("shape:N"),
+                alt.Tooltip("size:N"),
+                alt.Tooltip("kind:N"),
+            ],
         )
         .properties(height=260)
     )
@@ -191,18 +269,33 @@ def _layered(*layers: alt.Chart) -> alt.LayerChart:
 
 def class_bars(counts: pd.DataFrame) -> alt.Chart:
     """Draw how many labels each class has (columns class, order, labels)."""
-    x = alt.X("class:N", sort=alt.SortField("order"), axis=alt.Axis(labelAngle=0 if len(counts) <= 12 else -90, labelLimit=80), title=None)
+    x = alt.X(
+        "class:N",
+        sort=alt.SortField("order"),
+        axis=alt.Axis(labelAngle=0 if len(counts) <= 12 else -90, labelLimit=80),
+        title=None,
+    )
     y = alt.Y("labels:Q", axis=alt.Axis(tickMinStep=1, tickCount=4), title="labels")
     return (
-        alt.Chart(counts).mark_bar(color=COLORS[2], cornerRadiusEnd=2).encode(x, y, tooltip=["class:N", "labels:Q"]).properties(height=180)
+        alt.Chart(counts)
+        .mark_bar(color=COLORS[2], cornerRadiusEnd=2)
+        .encode(x, y, tooltip=["class:N", "labels:Q"])
+        .properties(height=180)
     )
 
 
 def size_bars(sizes: pd.DataFrame) -> alt.LayerChart:
-    """Draw sizes from float to disk as horizontal bars (columns what, order, bytes, size), each named with its size."""
+    """Draw sizes from float to disk as horizontal bars (columns what, order, bytes, size), each named with
+    its size.
+    """
     y = alt.Y("what:N", sort=alt.SortField("order"), title=None, axis=alt.Axis(labelLimit=240))
     x = alt.X("bytes:Q", axis=alt.Axis(format="~s", tickCount=4), title="bytes", scale=alt.Scale(padding=40))
-    color = alt.Color("what:N", sort=alt.SortField("order"), scale=alt.Scale(range=["#9aa3af", "#b9cfe8", COLORS[2]]), legend=None)
+    color = alt.Color(
+        "what:N",
+        sort=alt.SortField("order"),
+        scale=alt.Scale(range=["#9aa3af", "#b9cfe8", COLORS[2]]),
+        legend=None,
+    )
     bars = alt.Chart(sizes).mark_bar(cornerRadiusEnd=3).encode(x, y, color, tooltip=["what:N", "size:N"])
     words = alt.Chart(sizes).mark_text(align="left", dx=5, color="#8a94a3").encode(x, y, text="size:N")
     return alt.layer(bars, words).properties(height=150)

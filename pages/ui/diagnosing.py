@@ -1,4 +1,6 @@
-"""The parts of the Collapse page: the regime in words, the picture of confidence, ties, reliability and assumptions."""
+"""The parts of the Collapse page: the regime in words, the picture of confidence, ties, reliability and
+assumptions.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ def answer(report: CollapseReport) -> None:
             else f"accuracy on your {counted(report.n_labels, 'label')}"
         )
         st.caption(
-            f"Measured by {basis}. Correlation with confidence over candidates: {number(regime.correlation)}. Mean confidence of the best candidate "
-            f"{share(regime.best_confidence)}, of the worst {share(regime.worst_confidence)}."
+            f"Measured by {basis}. Correlation with confidence over candidates: {number(regime.correlation)}."
+            f" Mean confidence of the best candidate {share(regime.best_confidence)}, of the worst"
+            f" {share(regime.worst_confidence)}."
         )
         if report.is_proxy:
             st.badge("proxy: no labels", icon=":material/info:", color="orange")
@@ -43,13 +46,20 @@ def assumption_list(report: CollapseReport) -> None:
     """Every label-free rule, greyed out where its assumption fails."""
     for verdict in report.assumptions:
         rule = LABEL_FREE[verdict.rule]
-        mark = {True: ":green-badge[holds]", False: ":red-badge[fails]", None: ":gray-badge[cannot be judged]"}[verdict.holds]
+        mark = {
+            True: ":green-badge[holds]",
+            False: ":red-badge[fails]",
+            None: ":gray-badge[cannot be judged]",
+        }[verdict.holds]
         proxy = " :orange-badge[proxy]" if verdict.is_proxy else ""
         body = f"**{rule.title}** assumes that {rule.assumes}. {mark}{proxy}  \n{verdict.sentence}"
         st.markdown(
             body
             if verdict.holds is not False
-            else f":gray[**{rule.title}** assumes that {rule.assumes}.] {mark}{proxy}  \n:gray[{verdict.sentence}]"
+            else (
+                f":gray[**{rule.title}** assumes that {rule.assumes}.] {mark}{proxy} "
+                f" \n:gray[{verdict.sentence}]"
+            )
         )
 
 
@@ -57,19 +67,28 @@ def reliability_part(session: Session, report: CollapseReport) -> None:
     """Reliability of teacher, anchored and direct-validation pick, where labels allow it."""
     sample = session.sample
     if sample is None:
-        st.info("The reliability diagram and ECE need labels; there is no proxy for them.", icon=":material/lock:")
+        st.info(
+            "The reliability diagram and ECE need labels; there is no proxy for them.", icon=":material/lock:"
+        )
         link("target", "Give a few labels")
         return
     choices = session.decision.choices
-    models = {"teacher": None, "anchored": choices["ce-combo"].index, "direct validation": choices["val-ce"].index}
+    models = {
+        "teacher": None,
+        "anchored": choices["ce-combo"].index,
+        "direct validation": choices["val-ce"].index,
+    }
     predictions = session.require_predictions()
-    bins = session.keep("reliability", session.decision_key, lambda: reliability_table(predictions, sample, models))
+    bins = session.keep(
+        "reliability", session.decision_key, lambda: reliability_table(predictions, sample, models)
+    )
     errors = bins.groupby("model", sort=False)["ece"].first()
     words = ", ".join(f"{name} {share(error)}" for name, error in errors.items())
     picture(
         f"Calibration error (ECE, 15 bins; lower is better): {words}",
         reliability_diagram(bins, ink()),
-        f"On {counted(sample.n, 'label')}: with few labels, bins hold few images and the error is overstated.",
+        f"On {counted(sample.n, 'label')}: with few labels, bins hold few images and the error is"
+        " overstated.",
     )
 
 
@@ -84,7 +103,9 @@ def confidence_picture(report: CollapseReport) -> None:
         else "No candidate is near guessing"
     )
     chart = confidence_scatter(report.health, teacher, chance=report.chance, quality=quality, ink=ink())
-    picture(title, chart, "To the right and low: sure and wrong. A confidence rule would pick the rightmost dot.")
+    picture(
+        title, chart, "To the right and low: sure and wrong. A confidence rule would pick the rightmost dot."
+    )
 
 
 def tie_box(report: CollapseReport) -> None:
@@ -92,10 +113,12 @@ def tie_box(report: CollapseReport) -> None:
     with st.container(border=True):
         st.markdown("**ATC and its ties**")
         st.caption(
-            "ATC counts the images at or above a confidence threshold. Where confidence saturates at 1, `>=` counts every tied image and `>` none."
+            "ATC counts the images at or above a confidence threshold. Where confidence saturates at 1, `>=`"
+            " counts every tied image and `>` none."
         )
         for row in report.atc.itertuples():
             st.markdown(
-                f"{row.rule}: `>=` scores {number(row.score_loose)} and picks {plain(row.pick_loose)} ({row.ties_loose} tied); "
-                f"`>` scores {number(row.score_strict)} and picks {plain(row.pick_strict)}."
+                f"{row.rule}: `>=` scores {number(row.score_loose)} and picks {plain(row.pick_loose)}"
+                f" ({row.ties_loose} tied); `>` scores {number(row.score_strict)} and picks"
+                f" {plain(row.pick_strict)}."
             )

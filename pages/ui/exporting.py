@@ -29,16 +29,22 @@ def missing_teacher(session: Session) -> None:
     with st.container(border=True), user_errors():
         if session.record.sample:
             st.markdown(
-                ":material/info: **This sample ships predictions only, without its teacher, so there is nothing to write a file from.** "
-                "The digit samples go all the way to a file."
+                ":material/info: **This sample ships predictions only, without its teacher, so there is"
+                " nothing to write a file from.** The digit samples go all the way to a file."
             )
             link("teacher", "Start with another sample")
-            st.caption("Whoever has the photographs can make this teacher with `python -m sample_models.photo_family` and add it here.")
+            st.caption(
+                "Whoever has the photographs can make this teacher with `python -m"
+                " sample_models.photo_family` and add it here."
+            )
         else:
             st.markdown(
-                ":material/info: **The file is made from the teacher's weights, and only predictions were given.** Add the teacher they came from."
+                ":material/info: **The file is made from the teacher's weights, and only predictions were"
+                " given.** Add the teacher they came from."
             )
-        file = st.file_uploader("Teacher file", key="attach-file", max_upload_size=session.host.teacher_bytes // 10**6)
+        file = st.file_uploader(
+            "Teacher file", key="attach-file", max_upload_size=session.host.teacher_bytes // 10**6
+        )
         facts = model_facts("attach")
         if st.button("Read this teacher", disabled=file is None) and file is not None:
             attach_teacher(session, file, file.name, facts)
@@ -48,7 +54,9 @@ def missing_teacher(session: Session) -> None:
 def order_form(session: Session, teacher: Teacher) -> None:
     """Which candidate, in which forms; any candidate can be exported."""
     names = [recipe.slug for recipe in session.recipes]
-    wanted = session.record.chosen or (session.decision.recommended.name if session.predictions is not None else names[0])
+    wanted = session.record.chosen or (
+        session.decision.recommended.name if session.predictions is not None else names[0]
+    )
     left, right = st.columns(2, gap="medium")
     name = left.selectbox("Candidate", names, index=names.index(wanted) if wanted in names else 0)
     is_keras = source_of(session).endswith((".keras", ".h5"))
@@ -63,11 +71,18 @@ def order_form(session: Session, teacher: Teacher) -> None:
 
 
 def evidence_for(session: Session) -> dict[str, object]:
-    """What the certificate says about why this candidate: the recommendation on the evidence at hand, and who decided."""
+    """What the certificate says about why this candidate: the recommendation on the evidence at hand, and who
+    decided.
+    """
     if session.predictions is None:
         return {}
     record = choice_record(session.decision.recommended)
-    return {**record, "budget": session.record.budget, "chosen": session.record.chosen, "chosen_how": session.record.chosen_how}
+    return {
+        **record,
+        "budget": session.record.budget,
+        "chosen": session.record.chosen,
+        "chosen_how": session.record.chosen_how,
+    }
 
 
 def certificate_view(session: Session, certificate: Certificate) -> None:
@@ -77,12 +92,17 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.subheader(plain(certificate.recipe), anchor=False, width="content")
             if certificate.passed:
-                certified = "the file is the model that was judged" if certificate.model.get("judged") else "the file repeats its recipe"
+                certified = (
+                    "the file is the model that was judged"
+                    if certificate.model.get("judged")
+                    else "the file repeats its recipe"
+                )
                 st.badge(certified, icon=":material/verified:", color="green")
             else:
                 st.badge("a check failed: do not deploy", icon=":material/error:", color="red")
         st.markdown(
-            f"The file {certificate.finding}. model.onnx has **{size(sizes.file)}**, **{share(sizes.file / sizes.float_file)}** of the float file ({size(sizes.float_file)})."
+            f"The file {certificate.finding}. model.onnx has **{size(sizes.file)}**,"
+            f" **{share(sizes.file / sizes.float_file)}** of the float file ({size(sizes.float_file)})."
         )
         downloads(session)
     bars = pd.DataFrame(
@@ -96,7 +116,8 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
     picture(
         title,
         size_bars(bars.assign(size=bars["bytes"].map(size))),
-        "The file also holds the graph and whole integer containers; theory counts bare codes, scales and float parts.",
+        "The file also holds the graph and whole integer containers; theory counts bare codes, scales and"
+        " float parts.",
     )
     st.markdown("**What was checked**")
     for check in certificate.checks:
@@ -105,7 +126,9 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
     profiles(certificate)
     with st.expander("Evidence, versions and hash"):
         st.code(f"sha256 {certificate.sha256}\n{certificate.command}", language=None)
-        st.json({"evidence": dict(certificate.evidence), "versions": dict(certificate.versions)}, expanded=False)
+        st.json(
+            {"evidence": dict(certificate.evidence), "versions": dict(certificate.versions)}, expanded=False
+        )
         for note in certificate.notes:
             st.caption(plain(note))
 
@@ -139,5 +162,11 @@ def downloads(session: Session) -> None:
         ):
             if path.exists():
                 st.download_button(
-                    label, path.read_bytes, path.name, key=f"get-{path.name}", icon=":material/download:", type=kind, on_click="ignore"
+                    label,
+                    path.read_bytes,
+                    path.name,
+                    key=f"get-{path.name}",
+                    icon=":material/download:",
+                    type=kind,
+                    on_click="ignore",
                 )

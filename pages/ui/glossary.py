@@ -4,21 +4,48 @@ from __future__ import annotations
 
 GLOSSARY: dict[str, str] = {
     "Teacher": "The trained float model you start from. Every candidate is made from its weights.",
-    "Candidate": "One quantized version of the teacher, named after its recipe: `b4-channel-q99.5-ends` has 4 bits, one scale per output "
-    "channel, weights clipped at their 99.5th percentile, and float first and last layers.",
+    "Candidate": (
+        "One quantized version of the teacher, named after its recipe: `b4-channel-q99.5-ends` has 4 bits,"
+        " one scale per output channel, weights clipped at their 99.5th percentile, and float first and last"
+        " layers."
+    ),
     "Family": "All candidates of one teacher; the standard family has 72.",
-    "Target": "Where the model will work. It usually differs from what the teacher was trained on; that difference is the shift.",
+    "Target": (
+        "Where the model will work. It usually differs from what the teacher was trained on; that difference"
+        " is the shift."
+    ),
     "Pool": "Your target images without labels. Every candidate is run on all of them.",
     "Labeled sample": "The few pool images whose right class you told us.",
-    "Anchor": "A score that needs no labels and that labels then correct. Here it is the distortion: how far a candidate's predictions lie from "
-    "the teacher's on the pool, in nats. Lower is closer.",
-    "Anchored rule": "Anchor plus coefficient times what the labels say. The coefficient is found by cross-validation inside the labeled sample.",
-    "Direct validation": "Choose by the labels alone: the candidate with the lowest loss, or the highest accuracy, on the labeled sample.",
-    "Label-free rule": "Choose from predictions alone. Each such rule assumes something that the Collapse page checks.",
-    "Loss": "Cross-entropy: minus the logarithm of the probability given to the right class. Lower is better; being sure and wrong is punished hardest.",
-    "Regret": "How much higher a pick's loss is than that of the best candidate. 0 is perfect. Only a study, which knows all labels, can measure it.",
-    "Confidence": "The probability a model gives to the class it predicts. Quantized models can be sure and wrong.",
+    "Anchor": (
+        "A score that needs no labels and that labels then correct. Here it is the distortion: how far a"
+        " candidate's predictions lie from the teacher's on the pool, in nats. Lower is closer."
+    ),
+    "Anchored rule": (
+        "Anchor plus coefficient times what the labels say. The coefficient is found by cross-validation"
+        " inside the labeled sample."
+    ),
+    "Direct validation": (
+        "Choose by the labels alone: the candidate with the lowest loss, or the highest accuracy, on the"
+        " labeled sample."
+    ),
+    "Label-free rule": (
+        "Choose from predictions alone. Each such rule assumes something that the Collapse page checks."
+    ),
+    "Loss": (
+        "Cross-entropy: minus the logarithm of the probability given to the right class. Lower is better;"
+        " being sure and wrong is punished hardest."
+    ),
+    "Regret": (
+        "How much higher a pick's loss is than that of the best candidate. 0 is perfect. Only a study, which"
+        " knows all labels, can measure it."
+    ),
+    "Confidence": (
+        "The probability a model gives to the class it predicts. Quantized models can be sure and wrong."
+    ),
     "Collapse": "A candidate that is hardly better than guessing: its accuracy is at most 1.5 times chance.",
     "Memory budget": "The most weight memory a candidate may need, as a share of the float teacher's.",
-    "Tie": "Several candidates share the best score. The first in the list is taken, which usually has the fewest bits.",
+    "Tie": (
+        "Several candidates share the best score. The first in the list is taken, which usually has the"
+        " fewest bits."
+    ),
 }

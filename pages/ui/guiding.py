@@ -1,4 +1,6 @@
-"""Advice about labels on the pages: images whose labels would decide most, labels to check, and how many more would help."""
+"""Advice about labels on the pages: images whose labels would decide most, labels to check, and how many more
+would help.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ def suggested_rows(session: Session) -> tuple[int, ...]:
     if predictions is None:
         return ()
     key = (session.evidence_key, session.record.budget, len(session.record.rows) // _REFRESH)
-    return session.keep("suggested", key, lambda: rows_to_label(predictions, session.pool, session.sample, admissible=session.admissible))
+    return session.keep(
+        "suggested",
+        key,
+        lambda: rows_to_label(predictions, session.pool, session.sample, admissible=session.admissible),
+    )
 
 
 def check_these(session: Session) -> None:
@@ -27,7 +33,9 @@ def check_these(session: Session) -> None:
     if sample is None:
         return
     found = session.keep(
-        "suspects", session.decision_key, lambda: labels_to_check(predictions, session.pool, sample, admissible=session.admissible)
+        "suspects",
+        session.decision_key,
+        lambda: labels_to_check(predictions, session.pool, sample, admissible=session.admissible),
     )
     if not found:
         st.caption("No label contradicts the evidence, and none alone decides the choice.")
@@ -49,7 +57,9 @@ def halving(session: Session) -> None:
     if st.button("How many more labels would help?", key=key, type="tertiary", icon=":material/quiz:"):
         predictions = session.require_predictions()
         more = session.keep(
-            "halving", session.decision_key, lambda: more_labels(predictions, session.pool, session.sample, admissible=session.admissible)
+            "halving",
+            session.decision_key,
+            lambda: more_labels(predictions, session.pool, session.sample, admissible=session.admissible),
         )
         st.caption(
             "Not even 160 more random labels are expected to halve the doubt: the contenders are too close."

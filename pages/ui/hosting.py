@@ -1,4 +1,6 @@
-"""Where and how the app runs: a person's own machine, or a public demo with tighter limits. Knows the environment, nothing of pages."""
+"""Where and how the app runs: a person's own machine, or a public demo with tighter limits. Knows the
+environment, nothing of pages.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Hosting:
 
 
 def hosting() -> Hosting:
-    """Read the environment: ANCHORPOINT_DEMO=1 for a public demo, ANCHORPOINT_WORKSPACE for where sessions are kept."""
+    """Read the environment: ANCHORPOINT_DEMO=1 for a public demo, ANCHORPOINT_WORKSPACE for where sessions
+    are kept.
+    """
     is_demo = os.environ.get("ANCHORPOINT_DEMO", "") not in ("", "0")
     root = Path(os.environ.get("ANCHORPOINT_WORKSPACE", ".anchorpoint")).resolve()
     if is_demo:

@@ -1,4 +1,6 @@
-"""The target images of a session: where they come from, in which order they form the pool, and small pictures of them."""
+"""The target images of a session: where they come from, in which order they form the pool, and small pictures
+of them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from engine.types import UserError
 
 
 def sample_images(folder: Path) -> Path:
-    """Write the sample's handwritten digits beside the session as an array file, once, and return its path."""
+    """Write the sample's handwritten digits beside the session as an array file, once, and return its
+    path.
+    """
     from engine.samples import sample_target
 
     path = folder / "images" / "digits.npy"
@@ -32,7 +36,9 @@ def open_target(folder: Path, target: str, limits: Limits) -> ImageSet:
 
 
 def thumbnail(images: ImageSet, index: int, side: int = 96) -> NDArray[np.uint8]:
-    """Return image `index` as uint8 RGB with its shorter side at least `side`: photographs shrink, tiny digits grow."""
+    """Return image `index` as uint8 RGB with its shorter side at least `side`: photographs shrink, tiny
+    digits grow.
+    """
     from PIL import Image
 
     pixels = np.clip(images.read(index), 0, 255).astype(np.uint8)

@@ -1,6 +1,8 @@
-"""Background work as the pages see it: start, watch, cancel, resume. The work itself runs in a process of its own (`pages.ui.worker`).
+"""Background work as the pages see it: start, watch, cancel, resume. The work itself runs in a process of its
+own (`pages.ui.worker`).
 
-A job is a JSON file in the session's folder and a lock its process holds; both outlive the browser and the server.
+A job is a JSON file in the session's folder and a lock its process holds; both outlive the browser and the
+server.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ def stored_job(folder: Path, kind: str) -> Job | None:
 
 
 def job_of(folder: Path, kind: str) -> Job | None:
-    """Return the latest job of this kind, with the truth about its process: a job whose process died is failed or interrupted."""
+    """Return the latest job of this kind, with the truth about its process: a job whose process died is
+    failed or interrupted.
+    """
     job = stored_job(folder, kind)
     if job is None or not job.is_alive or is_locked(lock_file(folder, kind)):
         return job
@@ -89,17 +93,27 @@ def job_of(folder: Path, kind: str) -> Job | None:
 
 
 def start(folder: Path, kind: str, **arguments: Any) -> Job:
-    """Start a process for this work; an unfinished job of the same kind is cancelled first. Returns at once."""
+    """Start a process for this work; an unfinished job of the same kind is cancelled first. Returns at
+    once.
+    """
     cancel(folder, kind)
     job = Job(kind, new_id(), arguments, created=time.time())
     save_job(folder, job)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
     with log_file(folder, kind).open("wb") as log:
         # A session of its own: the worker goes on when the server is stopped.
         subprocess.Popen(
             [sys.executable, "-m", "pages.ui.worker", str(folder), kind, job.id],
-            cwd=_ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+            cwd=_ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
     return job
 
 
@@ -125,7 +139,9 @@ def forget(folder: Path, kind: str) -> None:
 
 
 def _crash_line(log: Path) -> str:
-    """The last line of a traceback in the log, or nothing if the process left no traceback (it was killed)."""
+    """The last line of a traceback in the log, or nothing if the process left no traceback (it was
+    killed).
+    """
     if not log.is_file():
         return ""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]

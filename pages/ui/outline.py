@@ -1,4 +1,6 @@
-"""A teacher without its weights: everything the pages show and the costs need, small enough for a JSON file."""
+"""A teacher without its weights: everything the pages show and the costs need, small enough for a JSON
+file.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,12 @@ def outline_of(teacher: Teacher) -> dict[str, Any]:
 
 
 def teacher_outline(facts: dict[str, Any]) -> Teacher:
-    """Rebuild a Teacher that can be described and costed but not run: its weights are zeros that take no memory."""
-    kernels = tuple(Kernel(k["name"], tuple(k["shape"]), tuple(k["axes"]), k["op"], k["groups"]) for k in facts["kernels"])
+    """Rebuild a Teacher that can be described and costed but not run: its weights are zeros that take no
+    memory.
+    """
+    kernels = tuple(
+        Kernel(k["name"], tuple(k["shape"]), tuple(k["axes"]), k["op"], k["groups"]) for k in facts["kernels"]
+    )
     return Teacher(
         name=facts["name"],
         source=facts["source"],

@@ -1,4 +1,6 @@
-"""A job on the page: its bar, rate, time left, cancel and resume. Polls the job's file, so a finished job is seen without a click."""
+"""A job on the page: its bar, rate, time left, cancel and resume. Polls the job's file, so a finished job is
+seen without a click.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _POLL_SECONDS = 0.7
 
 
 def watch_job(session: Session, kind: str, title: str) -> Job | None:
-    """Show the job of this kind if there is something to say, and return it. The page reruns when the job ends."""
+    """Show the job of this kind if there is something to say, and return it. The page reruns when the job
+    ends.
+    """
     job = jobs.job_of(session.folder, kind)
     if job is None or job.state == "done":
         return job

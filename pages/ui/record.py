@@ -1,4 +1,6 @@
-"""What a session remembers on disk, step by step, and what must be forgotten when an early step changes. Plain data."""
+"""What a session remembers on disk, step by step, and what must be forgotten when an early step changes.
+Plain data.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from engine.family import BITS, PERCENTILES
 
 
 class Step(IntEnum):
-    """The way from a teacher to a file, in order of dependence; a change keeps the steps up to one and forgets all later ones."""
+    """The way from a teacher to a file, in order of dependence; a change keeps the steps up to one and
+    forgets all later ones.
+    """
 
     TEACHER = 1
     CANDIDATES = 2
@@ -32,7 +36,8 @@ class Record:
     origin: str = _at(Step.TEACHER, "")  # sample, timm, file or predictions
     title: str = _at(Step.TEACHER, "")
     sample: str = _at(Step.TEACHER, "")
-    is_edited: bool = _at(Step.TEACHER, False)  # preprocessing was changed, so shipped predictions no longer apply
+    # preprocessing was changed, so shipped predictions no longer apply
+    is_edited: bool = _at(Step.TEACHER, False)
     bits: tuple[int, ...] = _at(Step.CANDIDATES, BITS)
     percentiles: tuple[float, ...] = _at(Step.CANDIDATES, PERCENTILES)
     granularities: tuple[str, ...] = _at(Step.CANDIDATES, ("tensor", "channel"))
@@ -50,12 +55,25 @@ class Record:
     @property
     def has_standard_grid(self) -> bool:
         """Whether the family is the standard one of 72."""
-        return (self.bits, self.percentiles, self.granularities, self.ends) == (BITS, PERCENTILES, ("tensor", "channel"), (False, True))
+        return (self.bits, self.percentiles, self.granularities, self.ends) == (
+            BITS,
+            PERCENTILES,
+            ("tensor", "channel"),
+            (False, True),
+        )
 
     @property
     def uses_shipped_predictions(self) -> bool:
-        """Whether the sample's ready-made predictions answer for this teacher, this family and these images."""
-        return bool(self.sample) and self.has_standard_grid and self.target == "sample" and not self.is_edited and not self.is_live
+        """Whether the sample's ready-made predictions answer for this teacher, this family and these
+        images.
+        """
+        return (
+            bool(self.sample)
+            and self.has_standard_grid
+            and self.target == "sample"
+            and not self.is_edited
+            and not self.is_live
+        )
 
     def forget_after(self, step: Step) -> Record:
         """Return the record with every field of a later step back at its default."""
@@ -69,14 +87,29 @@ class Record:
     def from_json(cls, values: dict[str, Any]) -> Record:
         """Read a stored record; fields of an older version are ignored, missing ones take their default."""
         known = {f.name for f in fields(cls)}
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items() if key in known})
+        return cls(
+            **{
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in values.items()
+                if key in known
+            }
+        )
 
 
 # Files of the session's folder that belong to a step's result; forgetting the step deletes them.
 FILES: dict[Step, tuple[str, ...]] = {
     Step.TEACHER: ("teacher.onnx", "outline.json", "upload"),
-    Step.TARGET: ("images", "checks.json", "store"),  # the store is keyed by content: another grid reuses what it holds
+    Step.TARGET: (
+        "images",
+        "checks.json",
+        "store",
+    ),  # the store is keyed by content: another grid reuses what it holds
     Step.RUN: ("predictions.npz",),
     Step.EXPORT: ("export", "bundle.zip"),
 }
-JOBS: dict[Step, tuple[str, ...]] = {Step.TEACHER: ("import",), Step.TARGET: ("check",), Step.RUN: ("predict",), Step.EXPORT: ("export",)}
+JOBS: dict[Step, tuple[str, ...]] = {
+    Step.TEACHER: ("import",),
+    Step.TARGET: ("check",),
+    Step.RUN: ("predict",),
+    Step.EXPORT: ("export",),
+}

@@ -1,6 +1,7 @@
 """The one Session: what this visitor has done so far, kept in a folder on disk and named in the address bar.
 
-The only file that touches `st.session_state`. Derived results live in memory and are computed once per change of their inputs.
+The only file that touches `st.session_state`. Derived results live in memory and are computed once per change
+of their inputs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _QUERY = "session"
 
 
 class Session:
-    """One visitor's work. Reads are properties; every change goes through a method that saves and forgets what it invalidates."""
+    """One visitor's work. Reads are properties; every change goes through a method that saves and forgets
+    what it invalidates.
+    """
 
     def __init__(self, folder: Path, host: Hosting) -> None:
         self.folder, self.host = folder, host
@@ -61,7 +64,9 @@ class Session:
             self._stamp = stamp
 
     def change(self, *, keep: Step, **values: Any) -> None:
-        """Change facts of the session, keep the steps up to `keep`, and forget every later one, in memory and on disk."""
+        """Change facts of the session, keep the steps up to `keep`, and forget every later one, in memory and
+        on disk.
+        """
         self.record = replace(self.record.forget_after(keep), **values)
         for step in Step:
             if step > keep:
@@ -87,7 +92,9 @@ class Session:
             remove(self.folder / name)
 
     def keep(self, name: str, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the stored result of `name` if its inputs (`key`) are the same, else compute and store it."""
+        """Return the stored result of `name` if its inputs (`key`) are the same, else compute and store
+        it.
+        """
         stored = self._memory.get(name)
         if stored is None or stored[0] != key:
             stored = (key, compute())
@@ -127,7 +134,9 @@ class Session:
     def checks(self) -> dict[str, Any] | None:
         """What the check of the target images found, once it is done."""
         path = self.folder / "checks.json"
-        return self.keep("checks", path.stat().st_mtime_ns, lambda: read_json(path)) if path.exists() else None
+        return (
+            self.keep("checks", path.stat().st_mtime_ns, lambda: read_json(path)) if path.exists() else None
+        )
 
     @property
     def images(self) -> ImageSet:
@@ -137,7 +146,9 @@ class Session:
 
     @property
     def has_images(self) -> bool:
-        """Whether the pool can be looked at; some samples and every predictions file come without their images."""
+        """Whether the pool can be looked at; some samples and every predictions file come without their
+        images.
+        """
         if self.record.target == "sample":
             return SAMPLES[self.record.sample].target == "digits"
         return bool(self.record.target)
@@ -147,7 +158,9 @@ class Session:
         """Which image each pool row is; array files and the sample keep their own order."""
         if self.checks:
             return self.checks["order"]
-        return range(len(self.images) if self.predictions is None else min(len(self.images), self.predictions.n_images))
+        return range(
+            len(self.images) if self.predictions is None else min(len(self.images), self.predictions.n_images)
+        )
 
     @property
     def pool_files(self) -> tuple[str, ...]:
@@ -174,7 +187,10 @@ class Session:
 
     def require_predictions(self) -> Predictions:
         if self.predictions is None:
-            raise UserError("there are no predictions yet. Start with a sample on the Teacher page, or run the family on the Target page.")
+            raise UserError(
+                "there are no predictions yet. Start with a sample on the Teacher page, or run the family on"
+                " the Target page."
+            )
         return self.predictions
 
     @property
@@ -192,19 +208,37 @@ class Session:
     @property
     def decision_key(self) -> Hashable:
         """Changes whenever anything that a choice depends on does."""
-        return (self.evidence_key, self.record.rows, self.record.labels, self.record.budget, self.record.has_transport)
+        return (
+            self.evidence_key,
+            self.record.rows,
+            self.record.labels,
+            self.record.budget,
+            self.record.has_transport,
+        )
 
     @property
     def decision(self) -> Decision:
-        """Every rule's choice on the present evidence, computed once per change of predictions, labels or budget."""
-        predictions, pool, skip = self.require_predictions(), self.pool, () if self.record.has_transport else ("cot",)
-        return self.keep("decision", self.decision_key, lambda: decide(predictions, pool, self.sample, self.admissible, skip=skip))
+        """Every rule's choice on the present evidence, computed once per change of predictions, labels or
+        budget.
+        """
+        predictions, pool, skip = (
+            self.require_predictions(),
+            self.pool,
+            () if self.record.has_transport else ("cot",),
+        )
+        return self.keep(
+            "decision",
+            self.decision_key,
+            lambda: decide(predictions, pool, self.sample, self.admissible, skip=skip),
+        )
 
     def choose(self, name: str, how: str) -> None:
         """Settle on a candidate."""
         self.change(keep=Step.CHOICE, chosen=name, chosen_how=how)
 
-    def set_labels(self, rows: tuple[int, ...], labels: tuple[int, ...], unsure: tuple[int, ...] = ()) -> None:
+    def set_labels(
+        self, rows: tuple[int, ...], labels: tuple[int, ...], unsure: tuple[int, ...] = ()
+    ) -> None:
         """Replace the labeled sample."""
         self.change(keep=Step.RUN, rows=rows, labels=labels, unsure=unsure)
 

@@ -1,4 +1,6 @@
-"""What a candidate takes once it is an ONNX file: whole integers of 2, 4 or 8 bits, so some codes need more than the recipe says."""
+"""What a candidate takes once it is an ONNX file: whole integers of 2, 4 or 8 bits, so some codes need more
+than the recipe says.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from pages.ui.words import counted, listed, memory_words, share, size
 
 
 def stored_note(session: Session, candidates: Iterable[str], costs: Floats, name: str) -> None:
-    """Say what the candidate's weights take in the file where that differs from its cost; warn if it breaks the budget."""
+    """Say what the candidate's weights take in the file where that differs from its cost; warn if it breaks
+    the budget.
+    """
     names, bits = list(candidates), bits_of(name)
     if bits is None or bits > CONTAINERS[-1] or stored_bits(bits) == bits:
         return
@@ -23,7 +27,11 @@ def stored_note(session: Session, candidates: Iterable[str], costs: Floats, name
     why = f"{bits}-bit codes are stored as {stored_bits(bits)}-bit integers"
     budget = session.record.budget
     if budget is None or not stored > budget:
-        st.caption(f":material/save: In an ONNX file {takes}: {why}." if stored == stored else f":material/save: In an ONNX file {why}.")
+        st.caption(
+            f":material/save: In an ONNX file {takes}: {why}."
+            if stored == stored
+            else f":material/save: In an ONNX file {why}."
+        )
         return
     fewer = max(width for width in CONTAINERS if width < bits)
     st.warning(
@@ -35,20 +43,29 @@ def stored_note(session: Session, candidates: Iterable[str], costs: Floats, name
 
 def stored_caption(names: Sequence[str], costs: Floats, budget: float | None) -> None:
     """Say which bit widths an ONNX file rounds up, and how many candidates fit the budget as stored."""
-    widths = sorted({bits for name in names if (bits := bits_of(name)) is not None and bits <= CONTAINERS[-1]})
+    widths = sorted(
+        {bits for name in names if (bits := bits_of(name)) is not None and bits <= CONTAINERS[-1]}
+    )
     rounded = [f"{bits} bits as {stored_bits(bits)}" for bits in widths if stored_bits(bits) != bits]
     if not rounded:
         return
-    words = f"This is the memory of the bare codes. An ONNX file has integers of 2, 4 and 8 bits only and stores {listed(rounded)}"
+    words = (
+        "This is the memory of the bare codes. An ONNX file has integers of 2, 4 and 8 bits only and stores"
+        f" {listed(rounded)}"
+    )
     stored = stored_costs(names, costs)
     if budget is not None and not pd.isna(stored).any():
-        words += f"; as stored, {int(admissible(stored, budget).sum())} of {counted(len(names), 'candidate')} fit"
+        words += (
+            f"; as stored, {int(admissible(stored, budget).sum())} of {counted(len(names), 'candidate')} fit"
+        )
     st.caption(f"{words}.")
 
 
 def others_table(session: Session, candidates: pd.DataFrame, indices: Sequence[int]) -> pd.DataFrame:
     """Some of the candidates with their memory, as codes and in a file, cheapest first."""
-    stored = pd.Series(stored_costs(list(candidates["name"]), candidates["cost"].to_numpy()), candidates.index)
+    stored = pd.Series(
+        stored_costs(list(candidates["name"]), candidates["cost"].to_numpy()), candidates.index
+    )
     rows, n_bytes = candidates.loc[list(indices)].sort_values("cost", kind="stable"), float_bytes(session)
     return pd.DataFrame(
         {

@@ -1,4 +1,6 @@
-"""A study's charts as the page shows them: the title as page text, so that it wraps, and short names for rules."""
+"""A study's charts as the page shows them: the title as page text, so that it wraps, and short names for
+rules.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def page_chart(chart: Any) -> tuple[str, dict[str, Any]]:
     if "facet" in spec:  # panels keep the size they were drawn for; three to a line are wider than the page
         spec |= {"columns": 2} if "columns" in spec else {}
     else:
-        spec["autosize"] = {"type": "fit-x", "contains": "padding"}  # the legend adds to the height and takes nothing from the picture
+        # the legend adds to the height and takes nothing from the picture
+        spec["autosize"] = {
+            "type": "fit-x",
+            "contains": "padding",
+        }
     return title, _named(spec)
 
 

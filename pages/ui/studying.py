@@ -22,13 +22,27 @@ from pages.ui.views import plain, table, user_errors
 from pages.ui.words import counted, listed, rule_title, with_titles
 
 _SHOWN_FIRST = 3
-_DEFAULT_RULES = ("auto", "calibrated", "ce-combo", "alignment", "val-ce", "val-acc", "distortion", "softmax-corr", "avg-confidence")
+_DEFAULT_RULES = (
+    "auto",
+    "calibrated",
+    "ce-combo",
+    "alignment",
+    "val-ce",
+    "val-acc",
+    "distortion",
+    "softmax-corr",
+    "avg-confidence",
+)
 
 
 def families(session: Session) -> dict[str, Path]:
-    """Every family that could be studied here: the shipped samples, uploads, and the session's own if it has a test part."""
+    """Every family that could be studied here: the shipped samples, uploads, and the session's own if it has
+    a test part.
+    """
     found = {
-        sample.title: samples.FOLDER / sample.predictions for sample in SAMPLES.values() if (samples.FOLDER / sample.predictions).is_file()
+        sample.title: samples.FOLDER / sample.predictions
+        for sample in SAMPLES.values()
+        if (samples.FOLDER / sample.predictions).is_file()
     }
     found |= {path.stem: path for path in sorted((session.folder / "study-files").glob("*.npz"))}
     own = session.folder / "predictions.npz"
@@ -41,7 +55,9 @@ def study_form(session: Session) -> None:
     """Choose families, budgets, corruption rates and rules, and start."""
     known = families(session)
     with st.expander("Add families of your own"), user_errors():
-        st.caption("Predictions files with a labeled test part: `teacher_test`, `candidates_test`, `labels_test`.")
+        st.caption(
+            "Predictions files with a labeled test part: `teacher_test`, `candidates_test`, `labels_test`."
+        )
         files = st.file_uploader(
             "Predictions files",
             type="npz",
@@ -51,17 +67,31 @@ def study_form(session: Session) -> None:
         )
         if st.button("Add them", disabled=not files):
             for file in files:
-                store_upload(file, session.folder / "study-files" / safe_name(file.name), session.host.predictions_bytes)
+                store_upload(
+                    file,
+                    session.folder / "study-files" / safe_name(file.name),
+                    session.host.predictions_bytes,
+                )
             st.rerun()
     with st.form("study", border=True), user_errors():
         chosen = st.multiselect("Families", list(known), default=list(known)[:3])
         left, right = st.columns(2)
-        budgets = left.multiselect("Numbers of labels", [10, 25, 50, 100, 150, 300], default=[10, 25, 50, 100])
+        budgets = left.multiselect(
+            "Numbers of labels", [10, 25, 50, 100, 150, 300], default=[10, 25, 50, 100]
+        )
         rates = right.multiselect(
-            "Shares of wrong labels", [0.0, 0.1, 0.2, 0.3, 0.4], default=[0.0, 0.2], format_func=lambda rate: f"{rate:.0%}"
+            "Shares of wrong labels",
+            [0.0, 0.1, 0.2, 0.3, 0.4],
+            default=[0.0, 0.2],
+            format_func=lambda rate: f"{rate:.0%}",
         )
         offered = [rule for rule in STUDY_RULES if rule not in CONTROLS]
-        rules = st.multiselect("Rules", offered, default=[rule for rule in _DEFAULT_RULES if rule in offered], format_func=rule_title)
+        rules = st.multiselect(
+            "Rules",
+            offered,
+            default=[rule for rule in _DEFAULT_RULES if rule in offered],
+            format_func=rule_title,
+        )
         if st.form_submit_button("Run the study", type="primary", icon=":material/science:"):
             start_study(session, [known[name] for name in chosen], sorted(budgets), sorted(rates), rules)
             st.rerun()
@@ -79,10 +109,15 @@ def show_study(session: Session, result: StudyResult) -> None:
     """The findings in sentences, then each question with its picture and table."""
     key = (session.folder / "study" / "results.csv").stat().st_mtime_ns
     tables = session.keep("study-tables", key, lambda: make_tables(result))
-    charts = session.keep("study-charts", key, lambda: {name: page_chart(chart) for name, chart in make_charts(result, tables).items()})
+    charts = session.keep(
+        "study-charts",
+        key,
+        lambda: {name: page_chart(chart) for name, chart in make_charts(result, tables).items()},
+    )
     with st.container(border=True):
         st.markdown(
-            f"**{counted(len(result.families), 'family', 'families')}, {len(result.results):,} selections.** Regret is the loss given away by a choice; 0 is the best candidate, lower is better."
+            f"**{counted(len(result.families), 'family', 'families')}, {len(result.results):,} selections.**"
+            " Regret is the loss given away by a choice; 0 is the best candidate, lower is better."
         )
         for sentence in summary(result):
             st.markdown(f"- {plain(with_titles(sentence))}")
@@ -99,7 +134,9 @@ def show_study(session: Session, result: StudyResult) -> None:
             )
     if result.skipped:
         st.warning(
-            f"Left out: {plain(listed([f'{skipped.family} ({skipped.reason})' for skipped in result.skipped]))}.", icon=":material/warning:"
+            "Left out:"
+            f" {plain(listed([f'{skipped.family} ({skipped.reason})' for skipped in result.skipped]))}.",
+            icon=":material/warning:",
         )
     shown = [item for item in CATALOG if item.name in tables]
     for place, item in enumerate(shown):
@@ -117,4 +154,8 @@ def readable(data: pd.DataFrame) -> pd.DataFrame:
         for column in ("rule", "lowest", "comparison")
         if column in data and data[column].dtype.kind not in "bif"
     }
-    return data.assign(**named).reset_index(drop=True).rename(columns=lambda name: rule_title(str(name)).replace("_", " "))
+    return (
+        data.assign(**named)
+        .reset_index(drop=True)
+        .rename(columns=lambda name: rule_title(str(name)).replace("_", " "))
+    )

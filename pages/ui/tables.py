@@ -1,4 +1,6 @@
-"""Tables as people read them: plain column heads with direction and unit, three digits. Turns engine tables into shown ones."""
+"""Tables as people read them: plain column heads with direction and unit, three digits. Turns engine tables
+into shown ones.
+"""
 
 from __future__ import annotations
 
@@ -61,24 +63,48 @@ def shown_candidates(candidates: pd.DataFrame, float_bytes: int | None) -> pd.Da
 
 def column_formats(table: pd.DataFrame) -> dict[str, Any]:
     """Three significant digits for every float column."""
-    return {name: st.column_config.NumberColumn(format=_NUMBER) for name in table.columns if table[name].dtype.kind == "f"}
+    return {
+        name: st.column_config.NumberColumn(format=_NUMBER)
+        for name in table.columns
+        if table[name].dtype.kind == "f"
+    }
 
 
 def layer_table(teacher: Teacher) -> pd.DataFrame:
-    """One row a layer: name, order, shape, bytes, size, kind, operator; the rest of the graph as one last row."""
+    """One row a layer: name, order, shape, bytes, size, kind, operator; the rest of the graph as one last
+    row.
+    """
     last = len(teacher.kernels) - 1
     rows: list[dict[str, Any]] = []
     for order, kernel in enumerate(teacher.kernels):
         n_bytes = kernel.size * teacher.weights[kernel.name].dtype.itemsize
         kind = "first or last: can stay float" if order in (0, last) else "quantizable"
         shape = " × ".join(map(str, kernel.shape))
-        rows.append({"layer": kernel.name, "order": order + 1, "operator": kernel.op, "shape": shape, "bytes": n_bytes, "kind": kind})
+        rows.append(
+            {
+                "layer": kernel.name,
+                "order": order + 1,
+                "operator": kernel.op,
+                "shape": shape,
+                "bytes": n_bytes,
+                "kind": kind,
+            }
+        )
     rest = teacher.float_bytes - sum(row["bytes"] for row in rows)
     rows.append(
-        {"layer": "biases, norms and the rest", "order": last + 2, "operator": "", "shape": "", "bytes": rest, "kind": "always float"}
+        {
+            "layer": "biases, norms and the rest",
+            "order": last + 2,
+            "operator": "",
+            "shape": "",
+            "bytes": rest,
+            "kind": "always float",
+        }
     )
     table = pd.DataFrame(rows)
-    return table.assign(size=table["bytes"].map(size), share_of_float=(table["bytes"] / teacher.float_bytes).map(share))
+    return table.assign(
+        size=table["bytes"].map(size), share_of_float=(table["bytes"] / teacher.float_bytes).map(share)
+    )
 
 
 _SHORT = {
@@ -94,14 +120,19 @@ _CROWDED = 0.3  # share within which names above their points would run into eac
 _NEAR = 0.07  # share of the picture's width and height within which two names would cover each other
 
 
-def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...], axes: tuple[str, str]) -> pd.DataFrame:
-    """The picks to name in a picture whose axes are two candidate columns; picks that lie close share one name tag.
+def picks_table(
+    decision: Decision, chosen: str, rules: tuple[str, ...], axes: tuple[str, str]
+) -> pd.DataFrame:
+    """The picks to name in a picture whose axes are two candidate columns; picks that lie close share one
+    name tag.
 
-    Columns: distortion, loss, cost, label, main (the ringed one), side (which side of its point the name is written on), lift
-    (pixels above the point).
+    Columns: distortion, loss, cost, label, main (the ringed one), side (which side of its point the name is
+    written on), lift (pixels above the point).
     """
     table = decision.candidates
-    places = pd.DataFrame({axis: np.log(table[axis].clip(lower=1e-5)) if axis != "cost" else table[axis] for axis in axes})
+    places = pd.DataFrame(
+        {axis: np.log(table[axis].clip(lower=1e-5)) if axis != "cost" else table[axis] for axis in axes}
+    )
     places = (places - places.min()) / (places.max() - places.min()).replace(0, 1)
     main = int(table.index[table["name"] == chosen][0])
     tags: dict[int, list[str]] = {main: [] if chosen == decision.recommended.name else ["your choice"]}
@@ -121,10 +152,14 @@ def picks_table(decision: Decision, chosen: str, rules: tuple[str, ...], axes: t
 
 
 def _lifts(places: pd.DataFrame, main: int) -> list[int]:
-    """How many pixels above its point each name stands: the main one below, the others above, higher where names would meet."""
+    """How many pixels above its point each name stands: the main one below, the others above, higher where
+    names would meet.
+    """
     lifts: dict[int, int] = {}
     for index, place in places.iterrows():
-        near = [other for other in lifts if other != main and (places.loc[other] - place).abs().max() < _CROWDED]
+        near = [
+            other for other in lifts if other != main and (places.loc[other] - place).abs().max() < _CROWDED
+        ]
         lifts[int(index)] = -18 if index == main else 14 + 16 * len(near)  # type: ignore[call-overload]
     return list(lifts.values())
 
@@ -172,5 +207,9 @@ def class_counts(labels: tuple[int, ...], class_names: tuple[str, ...]) -> pd.Da
     """How many labels each class has: columns class, order, labels."""
     counts = pd.Series(labels, dtype="int64").value_counts()
     return pd.DataFrame(
-        {"class": class_names, "order": range(len(class_names)), "labels": [int(counts.get(k, 0)) for k in range(len(class_names))]}
+        {
+            "class": class_names,
+            "order": range(len(class_names)),
+            "labels": [int(counts.get(k, 0)) for k in range(len(class_names))],
+        }
     )

@@ -1,4 +1,6 @@
-"""The parts of the Target page: where images and labels come from, what is odd about them, and starting the run."""
+"""The parts of the Target page: where images and labels come from, what is odd about them, and starting the
+run.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,28 @@ def summary(session: Session) -> None:
     classes = len(set(session.record.labels))
     with st.container(border=True):
         if not images:
-            st.markdown("**No target images yet.** A few hundred without labels and about 25 with labels make a sound decision.")
+            st.markdown(
+                "**No target images yet.** A few hundred without labels and about 25 with labels make a sound"
+                " decision."
+            )
             return
         st.markdown(
             f"**{counted(images, 'target image')}**, **{counted(n, 'label')}**"
             + (f" over {counted(classes, 'class', 'classes')}." if n else ".")
         )
         if n == 0:
-            st.markdown(":material/help: Without labels the teacher is followed blindly. Ten labels already help.")
+            st.markdown(
+                ":material/help: Without labels the teacher is followed blindly. Ten labels already help."
+            )
         elif n < 25:
-            st.markdown(f":material/help: {counted(n, 'label')} are few: the pick could change with other images.")
+            st.markdown(
+                f":material/help: {counted(n, 'label')} are few: the pick could change with other images."
+            )
         if images < 100:
-            st.markdown(f":material/help: {counted(images, 'image')} are few for the label-free part; a few hundred are better.")
+            st.markdown(
+                f":material/help: {counted(images, 'image')} are few for the label-free part; a few hundred"
+                " are better."
+            )
 
 
 def image_source(session: Session) -> None:
@@ -54,7 +66,8 @@ def image_source(session: Session) -> None:
     with upload, user_errors():
         limits = session.host.limits
         st.caption(
-            f"A zip, many image files, or an .npy / .npz array. At most {limits.files:,} images of {limits.file_bytes // 10**6} MB and {limits.pixels // 10**6} megapixels each."
+            f"A zip, many image files, or an .npy / .npz array. At most {limits.files:,} images of"
+            f" {limits.file_bytes // 10**6} MB and {limits.pixels // 10**6} megapixels each."
         )
         files = st.file_uploader("Images", type=_IMAGE_TYPES, accept_multiple_files=True, key="image-files")
         if st.button("Use these images", disabled=not files):
@@ -81,17 +94,28 @@ def checks_box(session: Session) -> None:
     checks = session.checks
     if checks is None:
         return
-    sizes = " × ".join(f"{low}" if low == high else f"{low}–{high}" for low, high in (checks["heights"], checks["widths"]))
+    sizes = " × ".join(
+        f"{low}" if low == high else f"{low}–{high}" for low, high in (checks["heights"], checks["widths"])
+    )
     st.caption(f"{counted(checks['n_images'], 'image')} looked at; height × width {sizes} pixels.")
     for note in checks["notes"]:
         st.caption(plain(note))
     if checks["n_bad"]:
-        with st.expander(f"{counted(checks['n_bad'], 'image')} cannot be read and will be left out", icon=":material/warning:"):
+        with st.expander(
+            f"{counted(checks['n_bad'], 'image')} cannot be read and will be left out",
+            icon=":material/warning:",
+        ):
             for name, reason in checks["bad"]:
                 st.text(f"{name}: {reason}")
     if checks["n_duplicates"]:
-        with st.expander(f"{counted(checks['n_duplicates'], 'image')} repeat another one, byte for byte", icon=":material/content_copy:"):
-            st.caption("Duplicates count more than once in the pool. Remove them if they are not that frequent in truth.")
+        with st.expander(
+            f"{counted(checks['n_duplicates'], 'image')} repeat another one, byte for byte",
+            icon=":material/content_copy:",
+        ):
+            st.caption(
+                "Duplicates count more than once in the pool. Remove them if they are not that frequent in"
+                " truth."
+            )
             for group in checks["duplicates"]:
                 st.text(" = ".join(group))
 
@@ -102,9 +126,14 @@ def thumbnails(session: Session) -> None:
     rows = [*labels][:_THUMBNAILS] + [row for row in range(len(session.order)) if row not in labels]
     rows = rows[: min(_THUMBNAILS, len(session.order))]
     pictures = session.keep(
-        "thumbnails", (session.record.target, tuple(rows)), lambda: [thumbnail(session.images, session.order[row], 72) for row in rows]
+        "thumbnails",
+        (session.record.target, tuple(rows)),
+        lambda: [thumbnail(session.images, session.order[row], 72) for row in rows],
     )
-    captions = [f"label: {plain(session.class_names[labels[row]])}" if row in labels else "not labeled" for row in rows]
+    captions = [
+        f"label: {plain(session.class_names[labels[row]])}" if row in labels else "not labeled"
+        for row in rows
+    ]
     with st.container(horizontal=True, gap="small"):
         for shown, caption in zip(pictures, captions, strict=True):
             st.image(shown, caption=caption, width=72)
@@ -133,7 +162,12 @@ def label_source(session: Session) -> None:
         if has_folders and st.button("Take 25 labels from the class folders", icon=":material/folder:"):
             labels_of_folders(session, 25)
             st.rerun()
-    with columns[1], user_errors(), st.popover("Labels from a CSV", icon=":material/upload_file:"), user_errors():
+    with (
+        columns[1],
+        user_errors(),
+        st.popover("Labels from a CSV", icon=":material/upload_file:"),
+        user_errors(),
+    ):
         st.caption("Columns `row,label` or `file,label`; a label is a class number or a class name.")
         file = st.file_uploader("Labels CSV", type="csv", key="labels-csv", max_upload_size=16)
         if st.button("Use these labels", disabled=file is None) and file is not None:
@@ -150,7 +184,10 @@ def class_balance(session: Session) -> None:
     title = f"No label yet for {plain(listed(empty))}" if empty else "Every class has a label"
     picture(title, class_bars(counts))
     for names in conflicts(session):
-        st.warning(f"Identical images have different labels: {plain(names)}. One of them is wrong.", icon=":material/warning:")
+        st.warning(
+            f"Identical images have different labels: {plain(names)}. One of them is wrong.",
+            icon=":material/warning:",
+        )
 
 
 def run_box(session: Session, job: Job | None) -> None:
@@ -159,7 +196,8 @@ def run_box(session: Session, job: Job | None) -> None:
     n = len(session.recipes)
     if record.uses_shipped_predictions:
         st.caption(
-            f"The predictions shown are those that ship with the sample. Running the family computes all {n} candidates here, on this machine."
+            f"The predictions shown are those that ship with the sample. Running the family computes all {n}"
+            " candidates here, on this machine."
         )
         if st.button("Run it yourself", icon=":material/play_arrow:"):
             run_family(session)
@@ -168,13 +206,15 @@ def run_box(session: Session, job: Job | None) -> None:
     if session.predictions is not None:
         missing = session.predictions.missing
         st.success(
-            f"Done: {counted(session.predictions.n_candidates, 'candidate')} on {counted(session.predictions.n_images, 'image')}."
+            f"Done: {counted(session.predictions.n_candidates, 'candidate')} on"
+            f" {counted(session.predictions.n_images, 'image')}."
             + (f" Left out: {listed(list(missing))}." if missing else ""),
             icon=":material/check_circle:",
         )
     elif job is None or job.state in ("failed", "done"):
         st.caption(
-            f"Teacher and {counted(n, 'candidate')} over {counted(len(session.order), 'image')}. It goes on if you close this page, and continues where it stopped."
+            f"Teacher and {counted(n, 'candidate')} over {counted(len(session.order), 'image')}. It goes on"
+            " if you close this page, and continues where it stopped."
         )
         if st.button("Run the family", type="primary", icon=":material/play_arrow:"):
             run_family(session)

@@ -1,4 +1,6 @@
-"""What background jobs do, one function a kind: read a teacher, check images, run the family. Runs in the worker's process."""
+"""What background jobs do, one function a kind: read a teacher, check images, run the family. Runs in the
+worker's process.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ _EXPORT_IMAGES = 16  # enough to show a difference, few enough to run every way 
 
 
 def import_teacher(
-    desk: Desk, spec: str, arch: str | None = None, classes: int | None = None, class_names: list[str] | None = None
+    desk: Desk,
+    spec: str,
+    arch: str | None = None,
+    classes: int | None = None,
+    class_names: list[str] | None = None,
 ) -> None:
     """Read a model into the one internal form and leave it, with its outline, in the session's folder."""
     from engine.importers.graph import save
@@ -36,7 +42,11 @@ def import_teacher(
     local = path if path.is_absolute() else spec
     try:
         teacher = load_teacher(
-            local, arch=arch or None, classes=classes, class_names=class_names or None, max_bytes=hosting().teacher_bytes
+            local,
+            arch=arch or None,
+            classes=classes,
+            class_names=class_names or None,
+            max_bytes=hosting().teacher_bytes,
         )
     except UserError as error:
         raise UserError(form_words(str(error))) from error
@@ -46,13 +56,17 @@ def import_teacher(
 
 
 def stored_teacher(folder: Path) -> Teacher:
-    """Load the session's teacher with its weights; preprocessing and class names are those of the outline, which a person may have edited."""
+    """Load the session's teacher with its weights; preprocessing and class names are those of the outline,
+    which a person may have edited.
+    """
     from engine.teacher import load_teacher
 
     facts = read_json(folder / "outline.json")
     if facts is None:
         raise UserError("the teacher has not been read yet. Load it on the Teacher page.")
-    teacher = load_teacher(folder / "teacher.onnx", preprocessing=Preprocessing.from_json(facts["preprocessing"]))
+    teacher = load_teacher(
+        folder / "teacher.onnx", preprocessing=Preprocessing.from_json(facts["preprocessing"])
+    )
     return replace(teacher, class_names=tuple(facts["class_names"]), name=facts["name"])
 
 
@@ -61,7 +75,9 @@ def check_images(desk: Desk, target: str) -> None:
     from engine.target import duplicates, pool_order, scan
 
     images = open_target(desk.folder, target, hosting().limits)
-    bad = scan(images, on_progress=lambda done, total: desk.report(done, total, stage="looking at every image"))
+    bad = scan(
+        images, on_progress=lambda done, total: desk.report(done, total, stage="looking at every image")
+    )
     unusable = {image.name for image in bad}
     order = [int(index) for index in pool_order(images) if images.names[index] not in unusable]
     groups = duplicates(images)
@@ -84,13 +100,19 @@ def check_images(desk: Desk, target: str) -> None:
 
 
 def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
-    """Run teacher and candidates over the pool, resuming what an earlier run finished, and leave the predictions file."""
+    """Run teacher and candidates over the pool, resuming what an earlier run finished, and leave the
+    predictions file.
+    """
     from engine.predict import ProgressReport, predict
     from engine.predictions import save_predictions
 
     def show(progress: ProgressReport) -> None:
         desk.report(
-            progress.done, progress.total, stage=progress.stage, rate=progress.images_per_second, seconds_left=progress.seconds_left
+            progress.done,
+            progress.total,
+            stage=progress.stage,
+            rate=progress.images_per_second,
+            seconds_left=progress.seconds_left,
         )
 
     family = [Recipe(*values) for values in recipes]
@@ -111,7 +133,9 @@ def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
     os.replace(temporary, desk.folder / "predictions.npz")
 
 
-def write_export(desk: Desk, slug: str, formats: list[str], target: str, source: str, evidence: dict[str, Any]) -> None:
+def write_export(
+    desk: Desk, slug: str, formats: list[str], target: str, source: str, evidence: dict[str, Any]
+) -> None:
     """Write the candidate's file, re-run it, and leave the folder with its certificate and the bundle."""
     from engine.export import write, write_bundle
 
@@ -127,15 +151,20 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, source:
         evidence=evidence,
         formats=formats,
         source_path=source or None,
-        on_progress=lambda done, total: desk.report(done, total, stage="writing, then running the file in every way"),
+        on_progress=lambda done, total: desk.report(
+            done, total, stage="writing, then running the file in every way"
+        ),
     )
     write_bundle(desk.folder / "export", desk.folder / "bundle.zip")
 
 
-def export_rows(folder: Path, teacher: Teacher, slug: str, target: str) -> tuple[NDArray[np.float32] | None, NDArray[Any] | None]:
+def export_rows(
+    folder: Path, teacher: Teacher, slug: str, target: str
+) -> tuple[NDArray[np.float32] | None, NDArray[Any] | None]:
     """The first images of the pool as the teacher takes them, and what the candidate was judged by on them.
 
-    Judged probabilities are those of a run made here; shipped ones are rounded for storage, so the export computes its own.
+    Judged probabilities are those of a run made here; shipped ones are rounded for storage, so the export
+    computes its own.
     """
     from engine.predictions import load_predictions
     from engine.target import normalise, prepare
@@ -146,14 +175,19 @@ def export_rows(folder: Path, teacher: Teacher, slug: str, target: str) -> tuple
     checks, path = read_json(folder / "checks.json"), folder / "predictions.npz"
     order = checks["order"] if checks else list(range(len(images)))
     chosen = order[:_EXPORT_IMAGES]
-    batch = normalise(np.stack([prepare(images.read(index), teacher.preprocessing) for index in chosen]), teacher.preprocessing)
+    batch = normalise(
+        np.stack([prepare(images.read(index), teacher.preprocessing) for index in chosen]),
+        teacher.preprocessing,
+    )
     predictions = load_predictions(path) if path.exists() else None
     if predictions is None or slug not in predictions.names:
         return batch, None
     return batch, np.asarray(predictions.candidates[predictions.names.index(slug)][: len(chosen)])
 
 
-def run_study_job(desk: Desk, files: list[str], budgets: list[int], rates: list[float], rules: list[str]) -> None:
+def run_study_job(
+    desk: Desk, files: list[str], budgets: list[int], rates: list[float], rules: list[str]
+) -> None:
     """Run the paper's protocol over predictions files and leave its results and report."""
     from engine.study.config import StudyConfig
     from engine.study.report import write_report
@@ -168,7 +202,9 @@ def run_study_job(desk: Desk, files: list[str], budgets: list[int], rates: list[
         cancel=desk.is_cancelled,
     )
     if result.cancelled:
-        raise UserError("the study was cancelled. Families already finished are kept: start it again to continue.")
+        raise UserError(
+            "the study was cancelled. Families already finished are kept: start it again to continue."
+        )
     desk.report(0, 0, stage="writing the report")
     write_report(result)
 

@@ -1,4 +1,6 @@
-"""The parts of the Teacher page: the samples to start with, and what a person may state or correct about a model."""
+"""The parts of the Teacher page: the samples to start with, and what a person may state or correct about a
+model.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def sample_cards(session: Session) -> None:
                 with st.container(gap="xsmall"):
                     st.markdown(f"**{sample.title}**")
                     st.caption(sample.description)
-                if st.button("Start with this", key=f"sample-{sample.name}", type="primary" if sample is samples[0] else "secondary"):
+                if st.button(
+                    "Start with this",
+                    key=f"sample-{sample.name}",
+                    type="primary" if sample is samples[0] else "secondary",
+                ):
                     with user_errors():
                         open_sample(session, sample.name)
                         st.rerun()
@@ -36,41 +42,75 @@ def sample_cards(session: Session) -> None:
 def model_facts(key: str) -> ModelFacts:
     """What a file may not say about itself."""
     with st.expander("For bare weights (.safetensors, .pth), and for class names"):
-        arch = st.text_input(ARCHITECTURE.strip("“”"), key=f"{key}-arch", help="Only for weights without a graph, e.g. resnet18.")
+        arch = st.text_input(
+            ARCHITECTURE.strip("“”"),
+            key=f"{key}-arch",
+            help="Only for weights without a graph, e.g. resnet18.",
+        )
         classes = st.number_input(CLASSES.strip("“”"), min_value=2, value=None, step=1, key=f"{key}-classes")
         names = st.text_area("Class names, one a line, in the order of the outputs", key=f"{key}-names")
-    return ModelFacts(arch.strip(), classes, tuple(line.strip() for line in names.splitlines() if line.strip()))
+    return ModelFacts(
+        arch.strip(), classes, tuple(line.strip() for line in names.splitlines() if line.strip())
+    )
 
 
 def preprocessing_form(session: Session, teacher: Teacher) -> None:
-    """Show the preprocessing and the class names, and store what the person changes; predictions made before are forgotten."""
+    """Show the preprocessing and the class names, and store what the person changes; predictions made before
+    are forgotten.
+    """
     pre = teacher.preprocessing
     hints = get_type_hints(Preprocessing)
     with st.form("preprocessing", border=False):
         st.caption(
-            f"Input: {pre.height} × {pre.width}, {pre.channels} channel(s), {pre.layout}. Pixels 0…255 are multiplied by scale, then mean is taken off and divided by std."
+            f"Input: {pre.height} × {pre.width}, {pre.channels} channel(s), {pre.layout}. Pixels 0…255 are"
+            " multiplied by scale, then mean is taken off and divided by std."
         )
         left, right = st.columns(2)
-        resize = left.number_input("Resize the shorter side to (empty: squash to the input size)", value=pre.resize, min_value=1, step=1)
+        resize = left.number_input(
+            "Resize the shorter side to (empty: squash to the input size)",
+            value=pre.resize,
+            min_value=1,
+            step=1,
+        )
         interpolations = list(get_args(hints["interpolation"]))
-        interpolation = right.selectbox("Interpolation", interpolations, index=interpolations.index(pre.interpolation))
+        interpolation = right.selectbox(
+            "Interpolation", interpolations, index=interpolations.index(pre.interpolation)
+        )
         scale = left.text_input("Scale", f"{pre.scale:.10g}")
-        order = right.selectbox("Channel order", ["RGB", "BGR"], index=["RGB", "BGR"].index(pre.order), disabled=pre.channels == 1)
+        order = right.selectbox(
+            "Channel order", ["RGB", "BGR"], index=["RGB", "BGR"].index(pre.order), disabled=pre.channels == 1
+        )
         mean = left.text_input("Mean, one number a channel", ", ".join(f"{m:g}" for m in pre.mean))
         std = right.text_input("Std, one number a channel", ", ".join(f"{s:g}" for s in pre.std))
         names = st.text_area("Class names, one a line", "\n".join(teacher.class_names), height=140)
         if st.form_submit_button("Apply"):
-            numbers = {"scale": _numbers("scale", scale)[0], "mean": _numbers("mean", mean), "std": _numbers("std", std)}
+            numbers = {
+                "scale": _numbers("scale", scale)[0],
+                "mean": _numbers("mean", mean),
+                "std": _numbers("std", std),
+            }
             edited = replace(pre, resize=resize, interpolation=interpolation, order=order, **numbers)
-            store_facts(session, teacher, edited, tuple(line.strip() for line in names.splitlines() if line.strip()))
+            store_facts(
+                session, teacher, edited, tuple(line.strip() for line in names.splitlines() if line.strip())
+            )
             st.rerun()
 
 
-def store_facts(session: Session, teacher: Teacher, preprocessing: Preprocessing, class_names: tuple[str, ...]) -> None:
-    """Keep edited facts in the outline. New preprocessing makes earlier predictions void; new names do not."""
+def store_facts(
+    session: Session, teacher: Teacher, preprocessing: Preprocessing, class_names: tuple[str, ...]
+) -> None:
+    """Keep edited facts in the outline. New preprocessing makes earlier predictions void; new names do
+    not.
+    """
     if len(class_names) != teacher.n_classes:
-        raise UserError(f"{len(class_names)} class names were given; the model has {teacher.n_classes} classes. Give one name a line.")
-    write_json(session.folder / "outline.json", outline_of(replace(teacher, preprocessing=preprocessing, class_names=class_names)))
+        raise UserError(
+            f"{len(class_names)} class names were given; the model has {teacher.n_classes} classes. Give one"
+            " name a line."
+        )
+    write_json(
+        session.folder / "outline.json",
+        outline_of(replace(teacher, preprocessing=preprocessing, class_names=class_names)),
+    )
     if preprocessing != teacher.preprocessing:
         session.change(keep=Step.LABELS, is_edited=True)
 
@@ -79,4 +119,6 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.replace(";", ",").split(",") if part.strip())
     except ValueError:
-        raise UserError(f"{name} is {text!r}; numbers separated by commas are needed, e.g. 0.485, 0.456, 0.406.") from None
+        raise UserError(
+            f"{name} is {text!r}; numbers separated by commas are needed, e.g. 0.485, 0.456, 0.406."
+        ) from None

@@ -1,4 +1,6 @@
-"""The furniture every page shares: its head with the glossary, gates, pictures, tables to download, the way to the next step."""
+"""The furniture every page shares: its head with the glossary, gates, pictures, tables to download, the way
+to the next step.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,19 @@ PAGES = {
 
 WIDE = "wide"  # containers whose content may be wider than the screen
 OWN_KEYS = "own-keys"  # a container of buttons whose key is their name: showing both would read "3 3"
-# Our own constant words: less empty space above the title, as much as the toolbar leaves, and lines that are not too long to read.
+# Our own constant words: less empty space above the title, as much as the toolbar leaves, and lines that are
+# not too long to read.
 STYLE = (
-    "<style>.stMainBlockContainer{padding-top:3.2rem;max-width:76rem}@media(max-width:640px){.stMainBlockContainer{padding-top:4.4rem}}"
-    f".st-key-{OWN_KEYS} kbd{{display:none}}[class*=st-key-{WIDE}-]{{overflow-x:auto}}</style>"
+    f"<style>.stMainBlockContainer{{padding-top:3.2rem;max-width:76rem}}@media(max-width:640px){{.stMainBlockContainer{{padding-top:4.4rem}}}}.st-key-{OWN_KEYS}"
+    f" kbd{{display:none}}[class*=st-key-{WIDE}-]{{overflow-x:auto}}</style>"
 )
 
 
 def page_head(session: Session, page: str, question: str) -> None:
     """Write the page's title, its question and the glossary. Every page begins with it."""
     if not session.has_entered:
-        # A freshly started server opens a page's own file until app.py has run once: go through it, and come back.
+        # A freshly started server opens a page's own file until app.py has run once: go through it, and come
+        # back.
         session.wanted = f"pages/{page}.py"
         st.switch_page("app.py")
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -48,8 +52,8 @@ def page_head(session: Session, page: str, question: str) -> None:
     st.caption(question)
     if session.host.is_demo:
         st.caption(
-            ":material/info: Public demo: no paths on the server, no downloads, small uploads, and what you upload is deleted after a day. "
-            "Install Anchorpoint to work without these limits."
+            ":material/info: Public demo: no paths on the server, no downloads, small uploads, and what you"
+            " upload is deleted after a day. Install Anchorpoint to work without these limits."
         )
 
 
@@ -76,7 +80,11 @@ def link(page: str, label: str) -> None:
 def next_button(page: str, label: str, *, primary: bool = True) -> None:
     """The way on: a button that opens another page."""
     if st.button(
-        label, key=f"next-{page}", type="primary" if primary else "secondary", icon=":material/arrow_forward:", icon_position="right"
+        label,
+        key=f"next-{page}",
+        type="primary" if primary else "secondary",
+        icon=":material/arrow_forward:",
+        icon_position="right",
     ):
         st.switch_page(f"pages/{page}.py")
 
@@ -104,7 +112,9 @@ def plain(text: str) -> str:
 
 
 def picture(title: str, chart: alt.TopLevelMixin, caption: str = "") -> None:
-    """Show a chart under a title that states the finding. The title is page text, so that it wraps on a phone."""
+    """Show a chart under a title that states the finding. The title is page text, so that it wraps on a
+    phone.
+    """
     st.markdown(f"**{title}**")
     st.altair_chart(chart, width="stretch", alt=title)
     if caption:
@@ -116,5 +126,12 @@ def table(data: pd.DataFrame, name: str, *, height: int | str = "auto") -> None:
     st.dataframe(data, hide_index=True, column_config=column_formats(data), height=height)
     csv = data.to_csv(index=False).encode()
     st.download_button(
-        "Download CSV", csv, f"{name}.csv", "text/csv", key=f"csv-{name}", icon=":material/download:", on_click="ignore", type="tertiary"
+        "Download CSV",
+        csv,
+        f"{name}.csv",
+        "text/csv",
+        key=f"csv-{name}",
+        icon=":material/download:",
+        on_click="ignore",
+        type="tertiary",
     )

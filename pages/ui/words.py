@@ -11,7 +11,11 @@ from engine.estimators import HIGHEST_PRECISION, LABEL_FREE
 from engine.selectors import SUPERVISED
 from engine.study.config import STUDY_RULES
 
-ARCHITECTURE, CLASSES = "“Architecture (a timm name)”", "“Number of classes”"  # the fields of the form for bare weights
+# the fields of the form for bare weights
+ARCHITECTURE, CLASSES = (
+    "“Architecture (a timm name)”",
+    "“Number of classes”",
+)
 _OTHER_TITLES = {
     HIGHEST_PRECISION: "Highest precision",
     "auto": "Anchorpoint (auto)",
@@ -65,10 +69,19 @@ def duration(seconds: float) -> str:
 
 def form_words(message: str) -> str:
     """An engine's message with the fields of the form in place of command-line options."""
-    message = message.replace("--arch NAME --classes K, where NAME is a timm architecture", f"{ARCHITECTURE} and {CLASSES}")
-    message = message.replace("Check both options", "Check both fields").replace("Give timm:NAME, sample:NAME, or a file", "Give a file")
+    message = message.replace(
+        "--arch NAME --classes K, where NAME is a timm architecture", f"{ARCHITECTURE} and {CLASSES}"
+    )
+    message = message.replace("Check both options", "Check both fields").replace(
+        "Give timm:NAME, sample:NAME, or a file", "Give a file"
+    )
     message = re.sub(r"--arch (\S+) --classes", r"--arch \1 and --classes", message)
-    named = {"--arch NAME": ARCHITECTURE, "--arch": ARCHITECTURE, "--classes K": CLASSES, "--classes": CLASSES}
+    named = {
+        "--arch NAME": ARCHITECTURE,
+        "--arch": ARCHITECTURE,
+        "--classes K": CLASSES,
+        "--classes": CLASSES,
+    }
     for option, field in named.items():
         message = message.replace(option, field)
     return message
@@ -95,10 +108,16 @@ def rule_title(rule: str) -> str:
 
 def short_title(rule: str) -> str:
     """A rule's name for the legend of a picture, where there is little room."""
-    return re.sub(r" \(.*\)", "", rule_title(rule)).replace("Direct validation, cross-entropy", "Validation, loss").replace("Direct v", "V")
+    return (
+        re.sub(r" \(.*\)", "", rule_title(rule))
+        .replace("Direct validation, cross-entropy", "Validation, loss")
+        .replace("Direct v", "V")
+    )
 
 
-_RULE_NAMES = re.compile(rf"(?<![\w-])({'|'.join(sorted(map(re.escape, STUDY_RULES), key=len, reverse=True))})(?![\w-])")
+_RULE_NAMES = re.compile(
+    rf"(?<![\w-])({'|'.join(sorted(map(re.escape, STUDY_RULES), key=len, reverse=True))})(?![\w-])"
+)
 
 
 def with_titles(sentence: str) -> str:

@@ -1,4 +1,5 @@
-"""The process behind one job: waits its turn, does the task, and leaves progress and the outcome in the session's folder.
+"""The process behind one job: waits its turn, does the task, and leaves progress and the outcome in the
+session's folder.
 
 Run as `python -m pages.ui.worker FOLDER KIND ID`. Heavy work of several visitors runs one job at a time.
 """
@@ -24,7 +25,9 @@ class CancelledError(Exception):
 
 
 class Desk:
-    """What a task sees of its job: where to report progress, and whether anybody still waits for the result."""
+    """What a task sees of its job: where to report progress, and whether anybody still waits for the
+    result.
+    """
 
     def __init__(self, folder: Path, job: Job) -> None:
         self.folder, self.job = folder, job
@@ -32,7 +35,9 @@ class Desk:
         self._looked, self._is_unwanted = 0.0, False
 
     def is_cancelled(self) -> bool:
-        """Whether to stop: asked to, or another job took this one's place. Looks at the disk a few times a second at most."""
+        """Whether to stop: asked to, or another job took this one's place. Looks at the disk a few times a
+        second at most.
+        """
         if not self._is_unwanted and time.monotonic() - self._looked > _WAIT_SECONDS:
             self._looked = time.monotonic()
             self._is_unwanted = self._look()
@@ -42,11 +47,21 @@ class Desk:
         stored = stored_job(self.folder, self.job.kind)
         return stored is None or stored.id != self.job.id or cancel_file(self.folder, self.job.id).exists()
 
-    def report(self, done: int, total: int, *, stage: str = "", rate: float | None = None, seconds_left: float | None = None) -> None:
+    def report(
+        self,
+        done: int,
+        total: int,
+        *,
+        stage: str = "",
+        rate: float | None = None,
+        seconds_left: float | None = None,
+    ) -> None:
         """Tell the page how far the job is; raises CancelledError if nobody waits for it any more."""
         if self.is_cancelled():
             raise CancelledError
-        self.job = replace(self.job, done=done, total=total, stage=stage, rate=rate, seconds_left=seconds_left)
+        self.job = replace(
+            self.job, done=done, total=total, stage=stage, rate=rate, seconds_left=seconds_left
+        )
         if time.monotonic() - self._saved > _SAVE_SECONDS or done == total:
             self._saved = time.monotonic()
             save_job(self.folder, self.job)
@@ -60,7 +75,9 @@ class Desk:
 
 
 def wait_for_turn(desk: Desk, queue: Path, ticket: Path) -> None:
-    """Return when every earlier ticket is gone. A ticket whose process died is removed, so nobody waits for the dead."""
+    """Return when every earlier ticket is gone. A ticket whose process died is removed, so nobody waits for
+    the dead.
+    """
     while True:
         earlier = [other for other in sorted(queue.glob("*.ticket")) if other.name < ticket.name]
         alive = [other for other in earlier if is_locked(other)]
@@ -77,7 +94,9 @@ def wait_for_turn(desk: Desk, queue: Path, ticket: Path) -> None:
 
 
 def work(folder: Path, kind: str, job_id: str) -> None:
-    """Do one job from the queue to its outcome. An unexpected error ends the process and is left in the log."""
+    """Do one job from the queue to its outcome. An unexpected error ends the process and is left in the
+    log.
+    """
     with locked(lock_file(folder, kind)):
         job = stored_job(folder, kind)
         if job is None or job.id != job_id:

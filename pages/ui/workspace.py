@@ -1,4 +1,6 @@
-"""A session's folder on disk: an unguessable name, files written whole or not at all, and expiry. Knows nothing of Streamlit."""
+"""A session's folder on disk: an unguessable name, files written whole or not at all, and expiry. Knows
+nothing of Streamlit.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def remove(path: Path) -> None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds the lock on this file. A killed process holds nothing, so no stale answer is possible."""
+    """Whether a living process holds the lock on this file. A killed process holds nothing, so no stale
+    answer is possible.
+    """
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -86,7 +90,9 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def sweep(root: Path, expiry_seconds: float) -> list[str]:
-    """Delete sessions that nobody opened for `expiry_seconds` and that have no job running; return their ids."""
+    """Delete sessions that nobody opened for `expiry_seconds` and that have no job running; return their
+    ids.
+    """
     if not root.is_dir():
         return []
     now, gone = time.time(), []

@@ -1,4 +1,5 @@
-"""`make bench`: every benchmark compares two things in one run on one machine and prints the ratio as a Markdown table.
+"""`make bench`: every benchmark compares two things in one run on one machine and prints the ratio as a
+Markdown table.
 
 `python -m tests.benchmarks select study` runs some of them; `--quick` shrinks the work for a smoke test.
 """

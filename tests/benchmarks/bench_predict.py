@@ -1,7 +1,9 @@
-"""predict against what a practitioner would write: eager PyTorch, Keras `predict`, and the limit, the teacher's own best onnxruntime time.
+"""predict against what a practitioner would write: eager PyTorch, Keras `predict`, and the limit, the
+teacher's own best onnxruntime time.
 
-All contenders run in one go on the same images, candidates and cores. A slice of the family and of a pool is timed and compared per
-model and image; our fixed costs (process start, quantizing, session building) are measured apart and charged as in a whole run.
+All contenders run in one go on the same images, candidates and cores. A slice of the family and of a pool is
+timed and compared per model and image; our fixed costs (process start, quantizing, session building) are
+measured apart and charged as in a whole run.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ from engine.target import normalise, open_images, prepare
 from engine.types import Recipe, Teacher
 
 N_CLASSES = 7
-TORCH_MODELS = {"mobilenetv2_100": 2.5, "resnet50": 1.3, "vit_tiny_patch16_224": 1.0}  # name: the ratio we promise
+# name: the ratio we promise
+TORCH_MODELS = {
+    "mobilenetv2_100": 2.5,
+    "resnet50": 1.3,
+    "vit_tiny_patch16_224": 1.0,
+}
 KERAS_BAR, LIMIT_BAR = 4.0, 1.15
 FULL_MODELS, FULL_IMAGES = 73, 1200
 
@@ -50,11 +57,17 @@ def main(quick: bool = False) -> list[str]:
     runner._SMALL = 0.0  # what is timed is the path of a real run, not the one for toys
     rows = [_torch_row(name, part) for name in models] + [_keras_row(part)]
     return [
-        f"Timed: {part.n_candidates} of 72 candidates and the teacher on {part.n_images} images of 224 x 224, {available_cores()} cores, "
-        f"best of {part.repetitions}. Ours is scaled to {FULL_MODELS} models on {FULL_IMAGES:,} images with process start, quantizing and "
-        "session building included; the loops and the limit get prepared images and are charged nothing else.",
+        (
+            f"Timed: {part.n_candidates} of 72 candidates and the teacher on {part.n_images} images of 224 x"
+            f" 224, {available_cores()} cores, best of {part.repetitions}. Ours is scaled to {FULL_MODELS}"
+            f" models on {FULL_IMAGES:,} images with process start, quantizing and session building included;"
+            " the loops and the limit get prepared images and are charged nothing else."
+        ),
         "",
-        "| model | ours, images/s | loop it replaces, images/s | faster by | bar | onnxruntime limit, images/s | ours / limit time | bar | memory stated | measured in workers |",
+        (
+            "| model | ours, images/s | loop it replaces, images/s | faster by | bar | onnxruntime limit,"
+            " images/s | ours / limit time | bar | memory stated | measured in workers |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|",
         *rows,
     ]
@@ -80,14 +93,20 @@ class Contest:
         self.percentiles = Percentiles.for_recipes(self.teacher.weights, standard_family())
 
     def ours(self) -> float:
-        """Seconds per model and image of a whole run: 72 candidates on 1,200 images, from three smaller runs of `predict`.
+        """Seconds per model and image of a whole run: 72 candidates on 1,200 images, from three smaller runs
+        of `predict`.
 
-        A run takes start + models * (session + images * step); two small runs and one large one give the three unknowns.
-        Each is a run from nothing: array opened, images prepared, workers started, results stored and gathered.
+        A run takes start + models * (session + images * step); two small runs and one large one give the
+        three unknowns. Each is a run from nothing: array opened, images prepared, workers started, results
+        stored and gathered.
         """
         few, many = self.part.n_candidates // 4 + 1, self.part.n_candidates
         small, large = 8, self.part.n_images
-        empty, built, whole = self._predict(few, small), self._predict(many, small), self._predict(many, large)
+        empty, built, whole = (
+            self._predict(few, small),
+            self._predict(many, small),
+            self._predict(many, large),
+        )
         step = (whole - built) / ((many + 1) * (large - small))
         session = max(0.0, (built - empty) / (many - few) - small * step)
         start = max(0.0, empty - (few + 1) * (session + small * step))
@@ -98,11 +117,18 @@ class Contest:
             np.save(Path(folder, "x.npy"), self.pixels[:n_images])
             with _worker_memory() as self.peaks:
                 started = time.perf_counter()
-                self.result = predict(self.teacher, _recipes(n_candidates), open_images(Path(folder, "x.npy")), store=Path(folder, "store"))
+                self.result = predict(
+                    self.teacher,
+                    _recipes(n_candidates),
+                    open_images(Path(folder, "x.npy")),
+                    store=Path(folder, "store"),
+                )
                 return time.perf_counter() - started
 
     def limit(self) -> float:
-        """Seconds per image that onnxruntime needs for the unchanged teacher, at its best batch size and thread layout."""
+        """Seconds per image that onnxruntime needs for the unchanged teacher, at its best batch size and
+        thread layout.
+        """
         graph = without_kernels(self.teacher.graph, self.teacher.kernels)
         cores = available_cores()
         options = ort.SessionOptions()
@@ -126,7 +152,11 @@ class Contest:
                 list(threads.map(one, narrow, shares))
 
         wide.run(None, {name: some[:32]})  # warm
-        times = {(layout, batch): _seconds(layout, batch) for layout in (together, apart) for batch in (1, 4, 8, 32)}
+        times = {
+            (layout, batch): _seconds(layout, batch)
+            for layout in (together, apart)
+            for batch in (1, 4, 8, 32)
+        }
         layout, batch = min(times, key=lambda key: times[key])
         self.layout = f"{layout.__name__}, batch {batch}"
         # The best of eight short runs is partly luck: the winner runs again, for as long as the others do.
@@ -134,7 +164,9 @@ class Contest:
         return sum(_seconds(layout, batch) for _ in range(n_passes)) / (n_passes * len(some))
 
     def best(self, contenders: Sequence[Callable[[], float]]) -> list[float]:
-        """Best seconds per model and image of each contender, taken in turns so that a busy moment hits all of them."""
+        """Best seconds per model and image of each contender, taken in turns so that a busy moment hits all
+        of them.
+        """
         rounds = [[contender() for contender in contenders] for _ in range(self.part.repetitions)]
         return [min(column) for column in zip(*rounds, strict=True)]
 
@@ -146,10 +178,13 @@ class Contest:
     def row(self, title: str, seconds: Sequence[float], bar: float) -> str:
         ours, loop, limit = seconds
         rates = [1 / value for value in seconds]
-        stated = peak_memory_estimate(self.teacher, self.part.n_images, self.part.n_candidates, available_cores())
+        stated = peak_memory_estimate(
+            self.teacher, self.part.n_images, self.part.n_candidates, available_cores()
+        )
         line = (
-            f"| {title} | {rates[0]:.0f} | {rates[1]:.0f} | {loop / ours:.2f}x | {bar}x | {rates[2]:.0f} ({self.layout}) "
-            f"| {ours / limit:.2f}x | {LIMIT_BAR}x | {stated / 1e6:.0f} MB | {sum(self.peaks.values()) / 1e6:.0f} MB |"
+            f"| {title} | {rates[0]:.0f} | {rates[1]:.0f} | {loop / ours:.2f}x | {bar}x | {rates[2]:.0f}"
+            f" ({self.layout}) | {ours / limit:.2f}x | {LIMIT_BAR}x | {stated / 1e6:.0f} MB |"
+            f" {sum(self.peaks.values()) / 1e6:.0f} MB |"
         )
         logging.getLogger(__name__).warning("%s", line)  # a long benchmark shows each row when it is known
         return line
@@ -166,8 +201,13 @@ def _worker_memory() -> Iterator[dict[str, int]]:
             for folder in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError, StopIteration):
                     status = (folder / "status").read_text()
-                    if f"PPid:\t{os.getpid()}\n" in status and b"engine.predict.worker" in (folder / "cmdline").read_bytes():
-                        peaks[folder.name] = 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+                    if (
+                        f"PPid:\t{os.getpid()}\n" in status
+                        and b"engine.predict.worker" in (folder / "cmdline").read_bytes()
+                    ):
+                        peaks[folder.name] = 1024 * int(
+                            next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]
+                        )
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -193,7 +233,10 @@ def _torch_row(name: str, part: Slice) -> str:
     torch.manual_seed(0)
     torch.set_num_threads(available_cores())
     model = build(name, N_CLASSES).eval()
-    contest = Contest(import_module(model, name=name, input_shape=(3, 224, 224), preprocessing=timm_preprocessing(model)), part)
+    contest = Contest(
+        import_module(model, name=name, input_shape=(3, 224, 224), preprocessing=timm_preprocessing(model)),
+        part,
+    )
     model = model.to(memory_format=torch.channels_last)
     inputs = torch.from_numpy(contest.inputs).contiguous(memory_format=torch.channels_last)
     parameters: dict[str, Any] = dict(model.named_parameters())
@@ -215,7 +258,8 @@ def _torch_row(name: str, part: Slice) -> str:
         return elapsed / ((part.n_candidates + 1) * part.n_images)
 
     judge(None, 32)  # warm
-    batch = min((8, 32), key=lambda size: _seconds(lambda n: judge(None, n), size))  # the loop gets the batch size that suits it
+    # the loop gets the batch size that suits it
+    batch = min((8, 32), key=lambda size: _seconds(lambda n: judge(None, n), size))
     seconds = contest.best([contest.ours, lambda: eager(batch), contest.limit])
     return contest.row(f"{name}, eager PyTorch (channels_last, inference_mode)", seconds, TORCH_MODELS[name])
 
@@ -233,7 +277,9 @@ def _keras_row(part: Slice) -> str:
     def loop() -> float:
         started = time.perf_counter()
         for recipe in (None, *_recipes(part.n_candidates)):
-            changed = {} if recipe is None else candidate_weights(contest.teacher, recipe, contest.percentiles)
+            changed = (
+                {} if recipe is None else candidate_weights(contest.teacher, recipe, contest.percentiles)
+            )
             for kernel, original in contest.teacher.weights.items():
                 variables[kernel].assign(changed.get(kernel, original))
             probs = model.predict(contest.inputs, batch_size=32, verbose=0)
@@ -241,4 +287,8 @@ def _keras_row(part: Slice) -> str:
         contest.check(probs)
         return elapsed / ((part.n_candidates + 1) * part.n_images)
 
-    return contest.row("MobileNetV2, Keras `predict` per candidate", contest.best([contest.ours, loop, contest.limit]), KERAS_BAR)
+    return contest.row(
+        "MobileNetV2, Keras `predict` per candidate",
+        contest.best([contest.ours, loop, contest.limit]),
+        KERAS_BAR,
+    )

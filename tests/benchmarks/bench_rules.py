@@ -1,6 +1,8 @@
-"""Regret of `auto` and `calibrated` relative to the paper's rules, same subsets for all, on the shipped families or those of a folder.
+"""Regret of `auto` and `calibrated` relative to the paper's rules, same subsets for all, on the shipped
+families or those of a folder.
 
-`python -m tests.benchmarks.bench_rules FOLDER` takes the predictions files of a folder, e.g. from `sample_models.more_families`.
+`python -m tests.benchmarks.bench_rules FOLDER` takes the predictions files of a folder, e.g. from
+`sample_models.more_families`.
 """
 
 import sys
@@ -32,7 +34,9 @@ def _regrets(predictions: Predictions) -> np.ndarray:
 
 
 def _family(predictions: Predictions, repetitions: int) -> tuple[np.ndarray, list[bool]]:
-    """Mean regret (rules, budgets, rates) of one family, and for each claim of `auto` to be near the best whether it is true."""
+    """Mean regret (rules, budgets, rates) of one family, and for each claim of `auto` to be near the best
+    whether it is true.
+    """
     regrets, pool = _regrets(predictions), statistics_of(predictions)
     means, claims = np.full((len(RULES), len(BUDGETS), len(RATES)), np.nan), []
     for i, n in enumerate(BUDGETS):
@@ -40,12 +44,18 @@ def _family(predictions: Predictions, repetitions: int) -> tuple[np.ndarray, lis
             if n > predictions.n_images:
                 continue
             draws = range(repetitions)
-            samples = [draw_sample(predictions.labels, n, n_classes=predictions.n_classes, rate=rate, repetition=r) for r in draws]
+            samples = [
+                draw_sample(predictions.labels, n, n_classes=predictions.n_classes, rate=rate, repetition=r)
+                for r in draws
+            ]
             for k, rule in enumerate(RULES):
                 choices = [choose(rule, predictions, sample, pool=pool) for sample in samples]
                 means[k, i, j] = np.mean([regrets[choice.index] for choice in choices])
             for choice in choices:  # of auto, the last rule
-                claims += [bool(regrets[m] <= EPSILON) for m in np.flatnonzero(np.array(choice.details["probability_close"]) >= SURE)]
+                claims += [
+                    bool(regrets[m] <= EPSILON)
+                    for m in np.flatnonzero(np.array(choice.details["probability_close"]) >= SURE)
+                ]
     return means, claims
 
 
@@ -54,14 +64,26 @@ def _table(title: str, means: np.ndarray, claims: list[bool]) -> Iterator[str]:
     by_rule = dict(zip(RULES, np.nanmean(cells, axis=(1, 2)), strict=True))
     best, auto = np.nanmin(cells[:PAPER], axis=0), cells[-1]
     behind = int(np.nansum(auto > np.maximum(best + BEHIND, BEHIND_SHARE * best)))
-    yield f"**{title}**, {len(means)} families: behind the best rule of the paper in {behind} of {auto.size} cells; " + (
-        f"{np.mean(claims):.0%} of {len(claims)} candidates given {SURE:.0%} to be within {EPSILON} of the best are so."
-        if claims
-        else f"no candidate was given {SURE:.0%} to be within {EPSILON} of the best."
+    yield (
+        f"**{title}**, {len(means)} families: behind the best rule of the paper in {behind} of {auto.size}"
+        " cells; "
+        + (
+            f"{np.mean(claims):.0%} of {len(claims)} candidates given {SURE:.0%} to be within {EPSILON} of"
+            " the best are so."
+            if claims
+            else f"no candidate was given {SURE:.0%} to be within {EPSILON} of the best."
+        )
     )
-    yield "\n| rule | mean regret | relative to ce-combo | relative to val-ce | n=10 clean, relative to ce-combo |\n|---|---|---|---|---|"
+    yield (
+        "\n| rule | mean regret | relative to ce-combo | relative to val-ce | n=10 clean, relative to"
+        " ce-combo |\n|---|---|---|---|---|"
+    )
     for rule, values in zip(RULES, cells, strict=True):
-        ratios = by_rule[rule] / by_rule["ce-combo"], by_rule[rule] / by_rule["val-ce"], values[0, 0] / cells[RULES.index("ce-combo")][0, 0]
+        ratios = (
+            by_rule[rule] / by_rule["ce-combo"],
+            by_rule[rule] / by_rule["val-ce"],
+            values[0, 0] / cells[RULES.index("ce-combo")][0, 0],
+        )
         yield f"| {rule} | {by_rule[rule]:.3f} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |"
     yield ""
 
@@ -69,18 +91,27 @@ def _table(title: str, means: np.ndarray, claims: list[bool]) -> Iterator[str]:
 def main(*, quick: bool = False, folder: Path = FOLDER) -> Iterator[str]:
     """Yield one table for balanced families and one for imbalanced ones, told by their file's name."""
     families = {path.stem: load_predictions(path) for path in sorted(folder.glob("*.npz"))}
-    usable = {name: family for name, family in families.items() if family.has_test and (family.labels >= 0).all()}
+    usable = {
+        name: family for name, family in families.items() if family.has_test and (family.labels >= 0).all()
+    }
     if not usable:
         yield "No predictions with labels and a test part are here."
         return
     yield f"Mean over families, budgets {BUDGETS} and rates {RATES}.\n"
-    found = {name: _family(family, 1 if quick else 10) for name, family in list(usable.items())[: 1 if quick else None]}
+    found = {
+        name: _family(family, 1 if quick else 10)
+        for name, family in list(usable.items())[: 1 if quick else None]
+    }
     for title, names in (
         ("Balanced", [name for name in found if "imbalanced" not in name]),
         ("Imbalanced 10:1", [name for name in found if "imbalanced" in name]),
     ):
         if names:
-            yield from _table(title, np.stack([found[name][0] for name in names]), [claim for name in names for claim in found[name][1]])
+            yield from _table(
+                title,
+                np.stack([found[name][0] for name in names]),
+                [claim for name in names for claim in found[name][1]],
+            )
 
 
 if __name__ == "__main__":

@@ -53,7 +53,9 @@ def main(quick: bool = False) -> Iterator[str]:
     yield "| what (72 candidates) | ours | compared with | time | ratio |"
     yield "|---|---|---|---|---|"
     for n_images, n_classes in ((300, 30), (600 if quick else 6000, 50)):
-        teacher, candidates, labels = random_arrays(0, n_candidates=N_CANDIDATES, n_images=n_images, n_classes=n_classes)
+        teacher, candidates, labels = random_arrays(
+            0, n_candidates=N_CANDIDATES, n_images=n_images, n_classes=n_classes
+        )
         rows = np.random.default_rng(0).permutation(n_images)[:50]
         sample = LabeledSample(rows, labels[rows])
         where = f"N={n_images}, K={n_classes}"
@@ -66,7 +68,10 @@ def _rules_line(teacher, candidates, sample, where: str) -> str:
     ours = seconds(lambda: _all_rules(teacher, candidates, sample))
     # The loops take minutes on the whole family: two candidates are timed and the result scaled up.
     loops = seconds(lambda: _literal_rules(teacher, candidates[:2], sample), 1) * N_CANDIDATES / 2
-    return f"| all rules but COT, {where}, n=50 | {ours:.3f} s | literal loops (2 of 72 candidates, scaled) | {loops:.1f} s | {loops / ours:.0f}x |"
+    return (
+        f"| all rules but COT, {where}, n=50 | {ours:.3f} s | literal loops (2 of 72 candidates, scaled) |"
+        f" {loops:.1f} s | {loops / ours:.0f}x |"
+    )
 
 
 def _algorithm_line(teacher, candidates, sample, where: str) -> str:
@@ -75,7 +80,10 @@ def _algorithm_line(teacher, candidates, sample, where: str) -> str:
     term = rule.term(evidence)
     ours = seconds(lambda: search_coefficient(pool.distortion, term, evidence.loss, rule.grid), 20)
     loops = seconds(lambda: literal.algorithm1(pool.distortion, term, evidence.loss, rule.grid.tolist()), 1)
-    return f"| Algorithm 1, ce-combo, {where}, n=50 | {1000 * ours:.2f} ms | literal loops | {1000 * loops:.0f} ms | {loops / ours:.0f}x |"
+    return (
+        f"| Algorithm 1, ce-combo, {where}, n=50 | {1000 * ours:.2f} ms | literal loops | {1000 * loops:.0f}"
+        f" ms | {loops / ours:.0f}x |"
+    )
 
 
 def _transport_line(candidates, teacher, where: str) -> str:
@@ -85,4 +93,7 @@ def _transport_line(candidates, teacher, where: str) -> str:
     alone = seconds(lambda: [ot.emd2(rows, classes, 1 - p, numItermax=10_000_000) for p in candidates], 2)
     pool = pool_statistics(teacher, candidates)
     ours = seconds(lambda: type(pool).transport.func(pool), 2)
-    return f"| COT, {where}, {len(candidates)} candidates | {ours:.2f} s | POT emd2 alone | {alone:.2f} s | {alone / ours:.2f}x |"
+    return (
+        f"| COT, {where}, {len(candidates)} candidates | {ours:.2f} s | POT emd2 alone | {alone:.2f} s |"
+        f" {alone / ours:.2f}x |"
+    )

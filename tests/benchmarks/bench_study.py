@@ -1,4 +1,6 @@
-"""The full corruption grid over many families, end to end on two cores, against Algorithm 1 written as loops (measured on a slice)."""
+"""The full corruption grid over many families, end to end on two cores, against Algorithm 1 written as loops
+(measured on a slice).
+"""
 
 import os
 import resource
@@ -17,8 +19,12 @@ from engine.types import LabeledSample, Predictions
 from tests import literal
 from tests.study.families import make_family
 
-CONFIG = StudyConfig(budgets=(10, 25, 50, 100, 300), rates=(0.0, 0.2, 0.4), rules=tuple(SUPERVISED), repetitions=10)
-N_DIFFERENT = 6  # distinct families; the others are further names of the same files, which the study takes as files of their own
+CONFIG = StudyConfig(
+    budgets=(10, 25, 50, 100, 300), rates=(0.0, 0.2, 0.4), rules=tuple(SUPERVISED), repetitions=10
+)
+# distinct families; the others are further names of the same files, which the study takes as files of their
+# own
+N_DIFFERENT = 6
 SLICE = 12  # of 72 candidates, in one of thirty repetitions x rates
 
 
@@ -27,7 +33,10 @@ def main(quick: bool = False) -> Iterator[str]:
     family = _family(0)
     ours = _seconds_per_family(family)
     loops = _literal_slice(family) * (family.n_candidates / SLICE) * len(CONFIG.rates) * 10
-    yield "| what (72 candidates, 300 pool rows, 30 classes; 5 budgets x 3 rates x 10 repetitions x 6 rules) | time |"
+    yield (
+        "| what (72 candidates, 300 pool rows, 30 classes; 5 budgets x 3 rates x 10 repetitions x 6 rules) |"
+        " time |"
+    )
     yield "|---|---|"
     yield f"| one family, one process | {ours:.2f} s |"
     yield f"| one family, literal loops (1/{72 // SLICE * 30} measured, scaled) | {loops:.0f} s |"
@@ -37,7 +46,10 @@ def main(quick: bool = False) -> Iterator[str]:
         result = run_study(_files(Path(folder), n_families), Path(folder) / "out", CONFIG, workers=2)
         took = time.perf_counter() - start
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)
-    yield f"| {n_families} families from files to results.csv, 2 workers ({len(result.results):,} selections) | {took:.1f} s |"
+    yield (
+        f"| {n_families} families from files to results.csv, 2 workers ({len(result.results):,} selections) |"
+        f" {took:.1f} s |"
+    )
     # On a busy machine the processor time says what a quiet one would take: half of it, on two cores.
     yield f"| the same, processor time of the workers | {workers.ru_utime + workers.ru_stime:.1f} s |"
     yield f"| most memory a worker held | {workers.ru_maxrss / 1024:.0f} MB |"
@@ -88,6 +100,11 @@ def _literal_terms(method: str, teacher, candidates, sample: LabeledSample) -> l
     other = control_permutation(sample.n)
     rows, labels = sample.rows, sample.labels
     return [
-        [literal.supervised_term(method, teacher[rows[i]], p[rows[i]], labels[i], (teacher[rows[other[i]]], labels[other[i]])) for i in range(sample.n)]
+        [
+            literal.supervised_term(
+                method, teacher[rows[i]], p[rows[i]], labels[i], (teacher[rows[other[i]]], labels[other[i]])
+            )
+            for i in range(sample.n)
+        ]
         for p in candidates
-    ]  # fmt: skip
+    ]

@@ -24,7 +24,9 @@ FLAGS = [
 
 
 def installed_browser() -> str | None:
-    """Return the path of an installed Chrome or Chromium: CHROME_PATH first, then the usual names and places."""
+    """Return the path of an installed Chrome or Chromium: CHROME_PATH first, then the usual names and
+    places.
+    """
     asked = os.environ.get("CHROME_PATH")
     found = [asked, *(shutil.which(name) for name in NAMES), *PLACES]
     return next((path for path in found if path and Path(path).exists()), None)

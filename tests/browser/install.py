@@ -1,4 +1,5 @@
-"""Make sure there is a browser to test with: an installed Chrome or Chromium, else playwright's download, else the system's package.
+"""Make sure there is a browser to test with: an installed Chrome or Chromium, else playwright's download,
+else the system's package.
 
 Run as a script. Prints what it did; fails only if nothing worked.
 """
@@ -35,14 +36,17 @@ def from_packages() -> bool:
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
     environment = ["env", "DEBIAN_FRONTEND=noninteractive"]
     run(*prefix, *environment, "apt-get", "update", "-qq")
-    return run(*prefix, *environment, "apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")
+    return run(
+        *prefix, *environment, "apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"
+    )
 
 
 def main() -> int:
     if path := installed_browser() or downloaded_browser():
         print(f"browser tests use {path}")
         return 0
-    # Playwright's own download first needs a network that reaches it; where it does not, the system's package is next.
+    # Playwright's own download first needs a network that reaches it; where it does not, the system's package
+    # is next.
     if run(sys.executable, "-m", "playwright", "install", "chromium") and downloaded_browser():
         print(f"browser tests use playwright's download, {downloaded_browser()}")
         return 0

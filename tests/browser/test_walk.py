@@ -1,4 +1,5 @@
-"""A person's walk in a real browser: sample, candidates, labels typed by key, choice, collapse, export; at desk and on a phone.
+"""A person's walk in a real browser: sample, candidates, labels typed by key, choice, collapse, export; at
+desk and on a phone.
 
 Nothing may be clipped and the console must stay free of errors. Screenshots go to .screenshots/.
 """
@@ -48,7 +49,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         port = probe.getsockname()[1]
     folder = tmp_path_factory.mktemp("browser")
     environment = {**os.environ, "ANCHORPOINT_WORKSPACE": str(folder / "sessions"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless", "true"]
+    command = [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        "app.py",
+        "--server.port",
+        str(port),
+        "--server.headless",
+        "true",
+    ]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
     try:
@@ -83,12 +94,16 @@ def browser() -> Iterator[Browser]:
 
 
 class Visitor:
-    """One person at one screen: clicks, waits until the page is still, and looks whether anything is cut off."""
+    """One person at one screen: clicks, waits until the page is still, and looks whether anything is cut
+    off.
+    """
 
     def __init__(self, page: Page, name: str) -> None:
         self.page, self.name = page, name
         self.errors: list[str] = []
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on(
+            "console", lambda message: self.errors.append(message.text) if message.type == "error" else None
+        )
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def see(self, text: str) -> None:
@@ -97,12 +112,16 @@ class Visitor:
 
     def click(self, text: str) -> None:
         """Click the button or link of this name."""
-        self.page.locator("button:visible, a:visible").filter(has_text=re.compile(text)).first.click(timeout=_WAIT)
+        self.page.locator("button:visible, a:visible").filter(has_text=re.compile(text)).first.click(
+            timeout=_WAIT
+        )
 
     def settle(self) -> None:
         """Wait until the script has stopped and the pictures are drawn."""
         self.page.wait_for_timeout(500)
-        self.page.wait_for_function("document.querySelector('[data-test-script-state=running]') === null", timeout=_WAIT)
+        self.page.wait_for_function(
+            "document.querySelector('[data-test-script-state=running]') === null", timeout=_WAIT
+        )
         self.page.wait_for_timeout(1200)
 
     def look(self, name: str) -> None:
@@ -112,7 +131,8 @@ class Visitor:
         assert self.page.evaluate("document.documentElement.scrollWidth") <= width
         assert (
             self.page.evaluate(
-                "(() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; })()"
+                "(() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth -"
+                " m.clientWidth; })()"
             )
             <= 1
         )
@@ -125,7 +145,9 @@ class Visitor:
         before = self.page.viewport_size
         assert before is not None
         tall = self.page.evaluate("document.querySelector('[data-testid=stMainBlockContainer]').scrollHeight")
-        self.page.set_viewport_size({"width": before["width"], "height": min(max(tall + 60, before["height"]), 5000)})
+        self.page.set_viewport_size(
+            {"width": before["width"], "height": min(max(tall + 60, before["height"]), 5000)}
+        )
         self.page.wait_for_timeout(1500)
         SHOTS.mkdir(exist_ok=True)
         self.page.screenshot(path=SHOTS / f"{name}-{self.name}.png")
@@ -169,7 +191,8 @@ def walk(visitor: Visitor, address: str) -> None:
     visitor.click("Back to the choice")
     visitor.click("Export it")
     visitor.click("Write and check the file")
-    visitor.see("the file repeats its recipe")  # a sample ships rounded predictions, so the file is compared with a run made now
+    # a sample ships rounded predictions, so the file is compared with a run made now
+    visitor.see("the file repeats its recipe")
     visitor.look("6-export")
 
 
@@ -185,10 +208,12 @@ def test_a_page_opens_at_its_own_address_on_a_fresh_server(browser: Browser, add
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "height", "scheme"), [("desk", 1280, 900, "light"), ("phone", 390, 844, "light"), ("dark", 1280, 900, "dark")]
+    ("name", "width", "height", "scheme"),
+    [("desk", 1280, 900, "light"), ("phone", 390, 844, "light"), ("dark", 1280, 900, "dark")],
 )
 def test_walk(browser: Browser, address: str, name: str, width: int, height: int, scheme: str) -> None:
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    # type: ignore[arg-type]
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     visitor = Visitor(context.new_page(), name)
     walk(visitor, address)
     assert visitor.errors == []
@@ -213,7 +238,9 @@ def test_a_refresh_keeps_the_session(browser: Browser, address: str) -> None:
 
 
 def test_a_study_runs_from_its_page(browser: Browser, address: str) -> None:
-    """Started with the form's own defaults; the findings, tables and the report to download appear without a reload."""
+    """Started with the form's own defaults; the findings, tables and the report to download appear without a
+    reload.
+    """
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     visitor = Visitor(page, "desk")
     page.goto(address)
@@ -238,7 +265,9 @@ def test_a_model_is_uploaded_through_the_browser(browser: Browser, address: str)
     visitor.see("Start with a sample")
     visitor.settle()
     chooser = page.locator("input[type=file]").first
-    chooser.set_input_files({"name": "model.onnx", "mimeType": "application/octet-stream", "buffer": b"this is no model"})
+    chooser.set_input_files(
+        {"name": "model.onnx", "mimeType": "application/octet-stream", "buffer": b"this is no model"}
+    )
     visitor.settle()
     visitor.click("Read this model")
     visitor.see("model.onnx")

@@ -1,4 +1,6 @@
-"""The models every importer is held to: architectures with random weights, and what their own framework says about them."""
+"""The models every importer is held to: architectures with random weights, and what their own framework says
+about them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ SIZE = 64
 
 @dataclass(frozen=True)
 class Case:
-    """An imported teacher beside its source: outputs, raw weights by name, and the order in which layers first run."""
+    """An imported teacher beside its source: outputs, raw weights by name, and the order in which layers
+    first run.
+    """
 
     teacher: Teacher
     reference: Callable[[Any], Any]
@@ -32,7 +36,9 @@ class Case:
 
 
 class TorchNet(torch.nn.Module):
-    """Grouped, depthwise and transposed convolutions, BatchNorm, a layer that is used twice, attention, a functional kernel."""
+    """Grouped, depthwise and transposed convolutions, BatchNorm, a layer that is used twice, attention, a
+    functional kernel.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +103,8 @@ def torch_case(model: torch.nn.Module, teacher: Teacher, size: int = SIZE) -> Ca
 def torch_hand() -> Case:
     model = randomize(TorchNet())
     case = torch_case(model, import_module(model, name="hand", input_shape=(3, SIZE, SIZE)))
-    # The attention calls its weights without a module, and a bare parameter has none: their places are known from `forward`.
+    # The attention calls its weights without a module, and a bare parameter has none: their places are known
+    # from `forward`.
     order = [name for name in case.order or [] if not name.startswith("mixer")]
     at = order.index("shared.weight")
     order[at:at] = ["mixer.in_proj_weight", "mixer.out_proj.weight"]
@@ -108,7 +115,9 @@ def torch_hand() -> Case:
 def torch_file(folder: Path) -> Case:
     model = randomize(TorchNet())
     path = folder / "hand.pt2"
-    program = torch.export.export(model, (torch.zeros(2, 3, SIZE, SIZE),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    program = torch.export.export(
+        model, (torch.zeros(2, 3, SIZE, SIZE),), dynamic_shapes=({0: torch.export.Dim("batch")},)
+    )
     torch.export.save(program, path)
     case = torch_case(model, load_teacher(path))
     return Case(case.teacher, case.reference, case.weights, None)
@@ -117,13 +126,17 @@ def torch_file(folder: Path) -> Case:
 def timm_case(name: str, size: int, **options: Any) -> Case:
     model = randomize(timm().create_model(name, num_classes=7, **options))
     preprocessing = Preprocessing(size, size, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
-    return torch_case(model, import_module(model, name=name, input_shape=(3, size, size), preprocessing=preprocessing), size)
+    return torch_case(
+        model, import_module(model, name=name, input_shape=(3, size, size), preprocessing=preprocessing), size
+    )
 
 
 def onnx_folded() -> Case:
     """A file as exporters usually write it: fixed batch, BatchNorm folded into the kernels."""
     model = randomize(timm().create_model("resnet10t", num_classes=4))
-    program = torch.onnx.export(model, (torch.zeros(1, 3, SIZE, SIZE),), dynamo=True, optimize=True, verbose=False)
+    program = torch.onnx.export(
+        model, (torch.zeros(1, 3, SIZE, SIZE),), dynamo=True, optimize=True, verbose=False
+    )
     assert all(node.op_type != "BatchNormalization" for node in program.model_proto.graph.node)
     teacher = import_graph(program.model_proto.SerializeToString(), name="folded")
     case = torch_case(model, teacher)
@@ -179,7 +192,9 @@ BUILDERS: dict[str, Callable[..., Case]] = {
     "timm-efficientnet": functools.partial(timm_case, "efficientnet_b0", SIZE),
     "timm-convnext": functools.partial(timm_case, "convnext_atto", SIZE),
     "timm-vit": functools.partial(timm_case, "vit_tiny_patch16_224", SIZE, img_size=SIZE),
-    "timm-swin": functools.partial(timm_case, "swin_tiny_patch4_window7_224", 56, img_size=56, depths=(2, 1), num_heads=(3, 6)),
+    "timm-swin": functools.partial(
+        timm_case, "swin_tiny_patch4_window7_224", 56, img_size=56, depths=(2, 1), num_heads=(3, 6)
+    ),
     "onnx-folded": onnx_folded,
     "keras-hand": functools.partial(keras_case, keras_hand),
     "keras-resnet50": functools.partial(keras_case, functools.partial(keras_application, "ResNet50")),

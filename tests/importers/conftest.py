@@ -1,4 +1,6 @@
-"""One torch thread per test process: the suite runs one process per core, and waiting threads would steal the other's."""
+"""One torch thread per test process: the suite runs one process per core, and waiting threads would steal the
+other's.
+"""
 
 from __future__ import annotations
 

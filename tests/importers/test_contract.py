@@ -63,7 +63,9 @@ def test_kernels_come_in_the_order_they_run(case: Case) -> None:
     assert len(set(names)) == len(names)
     if case.order is not None:
         assert names == case.order
-    elif any("kernel" in name for name in case.weights):  # Keras: every kernel, first and last layer at the ends
+    elif any(
+        "kernel" in name for name in case.weights
+    ):  # Keras: every kernel, first and last layer at the ends
         assert set(names) == {name for name in case.weights if name.endswith("kernel")}
         assert names[0].split("/")[0] in ("stem", "conv1_conv", "Conv1")
         assert names[-1].split("/")[0] in ("head", "predictions")
@@ -100,5 +102,14 @@ def test_a_stored_teacher_is_read_back_unchanged(case: Case, tmp_path: Path) -> 
     save(case.teacher, tmp_path / "teacher.onnx")
     again = import_graph(tmp_path / "teacher.onnx")
     assert again.fingerprint == case.teacher.fingerprint
-    for field in ("name", "source", "kernels", "preprocessing", "class_names", "output", "float_bytes", "notes"):
+    for field in (
+        "name",
+        "source",
+        "kernels",
+        "preprocessing",
+        "class_names",
+        "output",
+        "float_bytes",
+        "notes",
+    ):
         assert getattr(again, field) == getattr(case.teacher, field), field

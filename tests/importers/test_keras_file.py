@@ -1,4 +1,6 @@
-"""Keras files and what their models expect: code and foreign files are refused by name, known families are recognised."""
+"""Keras files and what their models expect: code and foreign files are refused by name, known families are
+recognised.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,15 @@ def test_a_plain_model_is_read_with_its_weights(suffix: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
 @pytest.mark.parametrize(
     ("layer", "message"),
-    [(lambda: layers.Lambda(lambda x: x * 2, name="evil"), "'evil'.*code of its own"), (lambda: Mine(name="mine"), "mine|Mine")],
+    [
+        (lambda: layers.Lambda(lambda x: x * 2, name="evil"), "'evil'.*code of its own"),
+        (lambda: Mine(name="mine"), "mine|Mine"),
+    ],
     ids=["lambda", "custom"],
 )
-def test_code_is_refused_with_the_layer_named(layer: Callable[[], Any], message: str, suffix: str, tmp_path: Path) -> None:
+def test_code_is_refused_with_the_layer_named(
+    layer: Callable[[], Any], message: str, suffix: str, tmp_path: Path
+) -> None:
     net(layer()).save(tmp_path / f"m{suffix}")
     with pytest.raises(UserError, match=message):
         read_model(tmp_path / f"m{suffix}", max_bytes=LIMIT)
@@ -73,7 +80,11 @@ def rewritten(path: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
 
 def foreign_function(parts: dict[str, bytes]) -> None:
     config = json.loads(parts["config.json"])
-    config["config"]["layers"][1]["config"]["activation"] = {"module": "os", "class_name": "function", "config": "system"}
+    config["config"]["layers"][1]["config"]["activation"] = {
+        "module": "os",
+        "class_name": "function",
+        "config": "system",
+    }
     parts["config.json"] = json.dumps(config).encode()
 
 
@@ -99,7 +110,10 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "extra-file": (lambda parts: parts.update({"assets/x.py": b"1"}), "unexpected: assets/x.py"),
     "no-config": (lambda parts: parts.pop("config.json") and None, "not a plain"),
     "broken-config": (lambda parts: parts.update({"config.json": b"{"}), "damaged"),
-    "wrong-config": (lambda parts: parts.update({"config.json": b'{"class_name": "Nothing"}'}), "Keras cannot load"),
+    "wrong-config": (
+        lambda parts: parts.update({"config.json": b'{"class_name": "Nothing"}'}),
+        "Keras cannot load",
+    ),
 }
 
 
@@ -137,7 +151,9 @@ def test_models_that_cannot_be_teachers_are_refused() -> None:
     assert "leaves its input size open" in message(net(shape=(None, None, 3)))
     assert "at least 2 classes" in message(net(head=layers.Dense(1, activation="sigmoid")))
     assert "sigmoid" in message(net(head=layers.Dense(3, activation="sigmoid")))
-    assert "'half' computes in float16" in message(net(layers.Conv2D(4, 1, dtype="mixed_float16", name="half")))
+    assert "'half' computes in float16" in message(
+        net(layers.Conv2D(4, 1, dtype="mixed_float16", name="half"))
+    )
 
 
 def test_an_open_image_size_is_stated() -> None:
@@ -146,7 +162,9 @@ def test_an_open_image_size_is_stated() -> None:
 
 
 def base(name: str, **options: Any) -> keras.Model:
-    return getattr(keras.applications, name)(weights=None, include_top=False, input_shape=(32, 32, 3), **options)
+    return getattr(keras.applications, name)(
+        weights=None, include_top=False, input_shape=(32, 32, 3), **options
+    )
 
 
 def headed(model: keras.Model) -> keras.Model:
@@ -187,7 +205,10 @@ def test_a_model_that_scales_its_own_input_gets_raw_pixels() -> None:
 
     raw = Preprocessing(32, 32, layout="NHWC", scale=1.0)
     assert state_preprocessing(nested(base("MobileNetV2"), scaled), (32, 32, 3))[0] == raw
-    assert state_preprocessing(nested(base("MobileNetV2"), layers.Rescaling(1 / 127.5, -1)), (32, 32, 3))[0] == raw
+    assert (
+        state_preprocessing(nested(base("MobileNetV2"), layers.Rescaling(1 / 127.5, -1)), (32, 32, 3))[0]
+        == raw
+    )
     assert state_preprocessing(base("EfficientNetB0"), (32, 32, 3))[0] == raw
     plain, note = state_preprocessing(net(), (12, 12, 3))
     assert (plain.scale, plain.layout) == (1 / 255, "NHWC")

@@ -21,7 +21,9 @@ def graph(nodes: list[Any], image: tuple[int, ...], stored: dict[str, Any]) -> o
     images = helper.make_tensor_value_info("x", TensorProto.FLOAT, image)
     scores = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     return helper.make_model(
-        helper.make_graph(nodes, "g", [images], [scores], tensors), opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+        helper.make_graph(nodes, "g", [images], [scores], tensors),
+        opset_imports=[helper.make_opsetid("", 21)],
+        ir_version=10,
     )
 
 
@@ -50,7 +52,9 @@ def affected_channels(model: onnx.ModelProto, name: str, image: Any, channel_axi
 def stated_channels(kernel: Kernel) -> Any:
     """The channel of every element as `axes` and `groups` describe it."""
     index = np.indices(kernel.shape)
-    number = index[0] // (kernel.shape[0] // kernel.groups) if kernel.groups > 1 else np.zeros(kernel.shape, int)
+    number = (
+        index[0] // (kernel.shape[0] // kernel.groups) if kernel.groups > 1 else np.zeros(kernel.shape, int)
+    )
     for axis in kernel.axes:
         number = number * kernel.shape[axis] + index[axis]
     return number
@@ -67,11 +71,21 @@ CASES: dict[str, tuple[list[Any], tuple[int, ...], dict[str, Any], int]] = {
     "grouped": ([node("Conv", ["x", "w"], ["y"], group=2)], (1, 4, 3, 3), {"w": weights(4, 2, 2, 2)}, 1),
     "depthwise": ([node("Conv", ["x", "w"], ["y"], group=2)], (1, 2, 3, 3), {"w": weights(4, 1, 2, 2)}, 1),
     "transposed": ([node("ConvTranspose", ["x", "w"], ["y"])], (1, 2, 3, 3), {"w": weights(2, 3, 2, 2)}, 1),
-    "transposed-grouped": ([node("ConvTranspose", ["x", "w"], ["y"], group=2)], (1, 4, 3, 3), {"w": weights(4, 3, 2, 2)}, 1),
+    "transposed-grouped": (
+        [node("ConvTranspose", ["x", "w"], ["y"], group=2)],
+        (1, 4, 3, 3),
+        {"w": weights(4, 3, 2, 2)},
+        1,
+    ),
     "gemm": ([node("Gemm", ["x", "w"], ["y"])], (2, 3), {"w": weights(3, 4)}, 1),
     "gemm-transposed": ([node("Gemm", ["x", "w"], ["y"], transB=1)], (2, 3), {"w": weights(4, 3)}, 1),
     "gemm-weight-first": ([node("Gemm", ["w", "x"], ["y"])], (3, 2), {"w": weights(4, 3)}, 0),
-    "gemm-weight-first-transposed": ([node("Gemm", ["w", "x"], ["y"], transA=1)], (3, 2), {"w": weights(3, 4)}, 0),
+    "gemm-weight-first-transposed": (
+        [node("Gemm", ["w", "x"], ["y"], transA=1)],
+        (3, 2),
+        {"w": weights(3, 4)},
+        0,
+    ),
     "matmul": ([node("MatMul", ["x", "w"], ["y"])], (1, 2, 3), {"w": weights(3, 4)}, 2),
     "matmul-weight-first": ([node("MatMul", ["w", "x"], ["y"])], (1, 3, 2), {"w": weights(4, 3)}, 1),
     "linear-on-tokens": (
@@ -81,7 +95,11 @@ CASES: dict[str, tuple[list[Any], tuple[int, ...], dict[str, Any], int]] = {
         2,
     ),
     "keras-conv": (
-        [node("Identity", ["w"], ["i"]), node("Transpose", ["i"], ["t"], perm=[3, 2, 0, 1]), node("Conv", ["x", "t"], ["y"])],
+        [
+            node("Identity", ["w"], ["i"]),
+            node("Transpose", ["i"], ["t"], perm=[3, 2, 0, 1]),
+            node("Conv", ["x", "t"], ["y"]),
+        ],
         (1, 2, 3, 3),
         {"w": weights(2, 2, 2, 3)},
         1,
@@ -103,12 +121,21 @@ CASES: dict[str, tuple[list[Any], tuple[int, ...], dict[str, Any], int]] = {
         2,
     ),
     "conv-1d-as-2d": (
-        [node("Unsqueeze", ["w", "s"], ["u"]), node("Transpose", ["u"], ["t"], perm=[3, 2, 0, 1]), node("Conv", ["x", "t"], ["y"])],
+        [
+            node("Unsqueeze", ["w", "s"], ["u"]),
+            node("Transpose", ["u"], ["t"], perm=[3, 2, 0, 1]),
+            node("Conv", ["x", "t"], ["y"]),
+        ],
         (1, 2, 1, 5),
         {"w": weights(2, 2, 3), "s": np.array([0])},
         1,
     ),
-    "einsum": ([node("Einsum", ["x", "w"], ["y"], equation="bti,oi->bto")], (1, 2, 3), {"w": weights(4, 3)}, 2),
+    "einsum": (
+        [node("Einsum", ["x", "w"], ["y"], equation="bti,oi->bto")],
+        (1, 2, 3),
+        {"w": weights(4, 3)},
+        2,
+    ),
 }
 
 
@@ -124,7 +151,9 @@ def test_axes_are_those_of_the_output_channels(name: str) -> None:
 
 @given(st.permutations(range(4)), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
-def test_a_convolution_is_found_behind_any_transpose(perm: list[int], out: int, inputs: int, size: int) -> None:
+def test_a_convolution_is_found_behind_any_transpose(
+    perm: list[int], out: int, inputs: int, size: int
+) -> None:
     stored_shape = tuple(np.array((out, inputs, size, 2))[np.argsort(perm)])
     model = graph(
         [node("Transpose", ["w"], ["t"], perm=list(perm)), node("Conv", ["x", "t"], ["y"])],

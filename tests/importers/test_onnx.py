@@ -1,4 +1,6 @@
-"""ONNX files: what their metadata says, what their output means, and what is refused. Files are built node by node."""
+"""ONNX files: what their metadata says, what their output means, and what is refused. Files are built node by
+node.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,18 @@ LINEAR = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 node = helper.make_node
 
 
-def model(*nodes: Any, image: tuple[Any, ...] = ("n", 3, 2, 2), opset: int = 21, **stored: Any) -> onnx.ModelProto:
+def model(
+    *nodes: Any, image: tuple[Any, ...] = ("n", 3, 2, 2), opset: int = 21, **stored: Any
+) -> onnx.ModelProto:
     """Images -> Flatten -> MatMul with `w` -> `z`, then the given nodes, which end in `y`."""
-    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in {"w": LINEAR, **stored}.items()]
-    body = [node("Flatten", ["x"], ["f"]), node("MatMul", ["f", "w"], ["z"]), *(nodes or (node("Identity", ["z"], ["y"]),))]
+    tensors = [
+        numpy_helper.from_array(np.asarray(value), name) for name, value in {"w": LINEAR, **stored}.items()
+    ]
+    body = [
+        node("Flatten", ["x"], ["f"]),
+        node("MatMul", ["f", "w"], ["z"]),
+        *(nodes or (node("Identity", ["z"], ["y"]),)),
+    ]
     images = helper.make_tensor_value_info("x", TensorProto.FLOAT, image)
     scores = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(body, "g", [images], [scores], tensors)
@@ -43,9 +53,15 @@ def test_everything_stated_survives_a_file(tmp_path: Path) -> None:
     save(teacher, tmp_path / "t.onnx")
     again = import_graph(tmp_path / "t.onnx")
     assert (again.name, again.source, again.class_names) == ("tiny", "test", teacher.class_names)
-    assert (again.kernels, again.preprocessing, again.output) == (teacher.kernels, teacher.preprocessing, "probabilities")
+    assert (again.kernels, again.preprocessing, again.output) == (
+        teacher.kernels,
+        teacher.preprocessing,
+        "probabilities",
+    )
     assert list(tmp_path.iterdir()) == [tmp_path / "t.onnx"]
-    stated = import_graph(tmp_path / "t.onnx", name="mine", class_names=list("abcd"), preprocessing=Preprocessing(16, 16))
+    stated = import_graph(
+        tmp_path / "t.onnx", name="mine", class_names=list("abcd"), preprocessing=Preprocessing(16, 16)
+    )
     assert (stated.name, stated.class_names, stated.preprocessing.mean) == ("mine", tuple("abcd"), (0, 0, 0))
     assert stated.fingerprint == again.fingerprint
 
@@ -65,14 +81,22 @@ def test_the_output_is_understood_and_said(last: Any, output: str, sentence: str
 
 
 def test_a_softmax_written_out_is_recognised_by_its_values() -> None:
-    nodes = (node("Exp", ["z"], ["e"]), node("ReduceSum", ["e", "axes"], ["s"]), node("Div", ["e", "s"], ["y"]))
+    nodes = (
+        node("Exp", ["z"], ["e"]),
+        node("ReduceSum", ["e", "axes"], ["s"]),
+        node("Div", ["e", "s"], ["y"]),
+    )
     assert imported(model(*nodes, axes=np.array([1]))).output == "probabilities"
 
 
 def test_defaults_are_plain_and_said() -> None:
     teacher = imported(model())
     assert teacher.class_names == ("0", "1", "2")
-    assert (teacher.preprocessing.height, teacher.preprocessing.layout, teacher.preprocessing.scale) == (2, "NCHW", 1 / 255)
+    assert (teacher.preprocessing.height, teacher.preprocessing.layout, teacher.preprocessing.scale) == (
+        2,
+        "NCHW",
+        1 / 255,
+    )
     assert any("does not state its preprocessing" in note for note in teacher.notes)
     assert teacher.float_bytes == LINEAR.nbytes
     channels_last = imported(model(image=("n", 2, 2, 3)))
@@ -90,7 +114,11 @@ def test_a_fixed_batch_and_an_old_opset_are_lifted() -> None:
 
 @pytest.mark.parametrize("sizes", [[1, 12], [1, -1], [1, 4, 3]])
 def test_a_batch_written_into_a_reshape_is_lifted(sizes: list[int]) -> None:
-    nodes = [node("Reshape", ["f", "sizes"], ["r"], allowzero=1), node("Flatten", ["r"], ["a"]), node("MatMul", ["a", "v"], ["y"])]
+    nodes = [
+        node("Reshape", ["f", "sizes"], ["r"], allowzero=1),
+        node("Flatten", ["r"], ["a"]),
+        node("MatMul", ["a", "v"], ["y"]),
+    ]
     proto = model(*nodes, image=(1, 3, 2, 2), sizes=np.array(sizes), v=LINEAR)
     images = np.random.default_rng(1).random((4, 3, 2, 2), np.float32)
     session = ort.InferenceSession(imported(proto).graph, providers=["CPUExecutionProvider"])
@@ -99,7 +127,10 @@ def test_a_batch_written_into_a_reshape_is_lifted(sizes: list[int]) -> None:
 
 def test_a_batch_that_cannot_be_lifted_is_refused_with_the_operator() -> None:
     proto = model(
-        node("Concat", ["z", "row"], ["c"], axis=1), node("Identity", ["c"], ["y"]), image=(1, 3, 2, 2), row=np.ones((1, 3), np.float32)
+        node("Concat", ["z", "row"], ["c"], axis=1),
+        node("Identity", ["c"], ["y"]),
+        image=(1, 3, 2, 2),
+        row=np.ones((1, 3), np.float32),
     )
     with pytest.raises(UserError, match=r"its operator Concat .*dynamic batch size"):
         imported(proto)
@@ -116,7 +147,8 @@ def test_an_open_image_size_is_stated() -> None:
 
 def test_weights_in_constant_nodes_and_among_the_inputs_are_found() -> None:
     proto = model()
-    proto.graph.input.insert(0, helper.make_tensor_value_info("w", TensorProto.FLOAT, LINEAR.shape))  # as old exporters do
+    # as old exporters do
+    proto.graph.input.insert(0, helper.make_tensor_value_info("w", TensorProto.FLOAT, LINEAR.shape))
     assert [kernel.name for kernel in imported(proto).kernels] == ["w"]
     tensor = proto.graph.initializer.pop()
     del proto.graph.input[0]
@@ -154,7 +186,15 @@ def test_a_weight_the_graph_computes_is_quantized_as_it_is_used() -> None:
         (model(node("Unsqueeze", ["z", "axes"], ["y"]), axes=np.array([2])), "one row of class scores"),
         (model(node("Reshape", ["z", "shape"], ["y"]), shape=np.array([1, -1])), "one row of class scores"),
         (model(node("Div", ["z", "zero"], ["y"]), zero=np.float32(0)), "not finite"),
-        (model(node("DequantizeLinear", ["q", "s"], ["d"]), node("Add", ["z", "d"], ["y"]), q=np.int8([1]), s=np.float32(1)), "quantized"),
+        (
+            model(
+                node("DequantizeLinear", ["q", "s"], ["d"]),
+                node("Add", ["z", "d"], ["y"]),
+                q=np.int8([1]),
+                s=np.float32(1),
+            ),
+            "quantized",
+        ),
         (model(image=("n", 6, 1, 2)), "6 channels"),
         (model(image=("n", 12)), "4"),
     ],

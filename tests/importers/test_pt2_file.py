@@ -1,4 +1,6 @@
-"""Exported programs: honest files load, and every known way to hide code in one is refused before torch sees it."""
+"""Exported programs: honest files load, and every known way to hide code in one is refused before torch sees
+it.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ class Net(torch.nn.Module):
         return self.head(x.mean((2, 3)).reshape(images.shape[0], -1))
 
 
-def saved(path: Path, model: torch.nn.Module, images: torch.Tensor | None = None, dynamic: Any = DYNAMIC) -> Path:
-    program = torch.export.export(model, (torch.zeros(2, 3, 8, 8) if images is None else images,), dynamic_shapes=dynamic)
+def saved(
+    path: Path, model: torch.nn.Module, images: torch.Tensor | None = None, dynamic: Any = DYNAMIC
+) -> Path:
+    program = torch.export.export(
+        model, (torch.zeros(2, 3, 8, 8) if images is None else images,), dynamic_shapes=dynamic
+    )
     torch.export.save(program, path)
     return path
 
@@ -78,7 +84,10 @@ def first_node(program: Any) -> Any:
 
 def hide_pickled_weight(parts: dict[str, bytes]) -> None:
     parts["data/weights/weight_0"] = pickle.dumps(Bomb())
-    edited("data/weights/model_weights_config.json", lambda config: config["config"]["conv.weight"].update(use_pickle=True))(parts)
+    edited(
+        "data/weights/model_weights_config.json",
+        lambda config: config["config"]["conv.weight"].update(use_pickle=True),
+    )(parts)
 
 
 def hide_pickled_object(parts: dict[str, bytes]) -> None:
@@ -113,8 +122,13 @@ ATTACKS: dict[str, Callable[[dict[str, bytes]], None]] = {
     "evaluated-size": edited("models/model.json", hide_in_size),
     "generated-code": edited("models/model.json", hide_in_input_name),
     "imported-tree": edited("models/model.json", hide_in_tree),
-    "any-function": edited("models/model.json", lambda program: first_node(program).update(target="torch.hub.load")),
-    "file-reader": edited("models/model.json", lambda program: first_node(program).update(target="torch.ops.aten.from_file.default")),
+    "any-function": edited(
+        "models/model.json", lambda program: first_node(program).update(target="torch.hub.load")
+    ),
+    "file-reader": edited(
+        "models/model.json",
+        lambda program: first_node(program).update(target="torch.ops.aten.from_file.default"),
+    ),
     "no-program": lambda parts: parts.pop("models/model.json") and None,
     "no-json": lambda parts: parts.update({"models/model.json": b"{"}),
 }
@@ -126,7 +140,9 @@ def test_an_honest_program_is_read(honest: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_hidden_code_is_refused(name: str, honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_code_is_refused(
+    name: str, honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     path = tampered(honest, tmp_path / "net.pt2", ATTACKS[name])
     with pytest.raises(UserError, match=r"net\.pt2"):

@@ -43,7 +43,11 @@ def test_the_module_is_left_as_it_was() -> None:
 def test_tied_weights_are_one_kernel() -> None:
     model = Scores(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)))
     model.body[2].weight = model.body[1].weight
-    assert [kernel.name for kernel in teacher(model).kernels] == ["body.0.weight", "body.1.weight", "head.weight"]
+    assert [kernel.name for kernel in teacher(model).kernels] == [
+        "body.0.weight",
+        "body.1.weight",
+        "head.weight",
+    ]
 
 
 def test_half_precision_becomes_float32_and_is_said() -> None:
@@ -127,8 +131,14 @@ def test_what_cannot_be_a_teacher_is_refused(head: nn.Module, message: str) -> N
 
 
 def test_softmax_inside_the_model_is_recognised() -> None:
-    assert teacher(Scores(nn.Conv2d(3, 4, 3), nn.Sequential(nn.Linear(4, 3), nn.Softmax(1)))).output == "probabilities"
-    assert teacher(Scores(nn.Conv2d(3, 4, 3), nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1)))).output == "logits"
+    assert (
+        teacher(Scores(nn.Conv2d(3, 4, 3), nn.Sequential(nn.Linear(4, 3), nn.Softmax(1)))).output
+        == "probabilities"
+    )
+    assert (
+        teacher(Scores(nn.Conv2d(3, 4, 3), nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1)))).output
+        == "logits"
+    )
 
 
 def test_channels_and_names_must_fit() -> None:

@@ -1,4 +1,6 @@
-"""Drive the app in a test: open it, walk to a page with a session in a given state, and read what it shows."""
+"""Drive the app in a test: open it, walk to a page with a session in a given state, and read what it
+shows.
+"""
 
 from __future__ import annotations
 
@@ -46,5 +48,15 @@ def go(app: AppTest, page: str) -> AppTest:
 
 def text_of(app: AppTest) -> str:
     """Everything the page says, in one string."""
-    parts = [*app.title, *app.subheader, *app.markdown, *app.caption, *app.error, *app.info, *app.success, *app.warning, *app.text]
+    parts = [
+        *app.title,
+        *app.subheader,
+        *app.markdown,
+        *app.caption,
+        *app.error,
+        *app.info,
+        *app.success,
+        *app.warning,
+        *app.text,
+    ]
     return "\n".join(str(part.value) for part in parts).replace("\\", "")

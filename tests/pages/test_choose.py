@@ -73,10 +73,12 @@ def test_budget_restricts_the_pick_and_answers_fast(counted: dict[str, int]) -> 
     app = go(with_sample(open_app()), "choose")
     app.slider[0].set_value(35).run()  # warm: the first picture of a process loads the chart library
     spent = []
-    gc.freeze()  # Streamlit collects garbage after every run, and other tests' frameworks are not this page's garbage
+    # Streamlit collects garbage after every run, and other tests' frameworks are not this page's garbage
+    gc.freeze()
     try:
         for budget in (26, 28, 30):
-            started = time.process_time()  # of this process alone; the best of three, because tests share the machine
+            # of this process alone; the best of three, because tests share the machine
+            started = time.process_time()
             app.slider[0].set_value(budget).run()
             spent.append(time.process_time() - started)
     finally:
@@ -144,19 +146,31 @@ def recommend(app: AppTest, monkeypatch: pytest.MonkeyPatch, name: str, **detail
     def decide(*args: Any, **kwargs: Any) -> Any:
         decision = real(*args, **kwargs)
         best, names = decision.recommended, list(decision.candidates["name"])
-        return replace(decision, recommended=replace(best, name=name, index=names.index(name), details={**best.details, **details}))
+        return replace(
+            decision,
+            recommended=replace(
+                best, name=name, index=names.index(name), details={**best.details, **details}
+            ),
+        )
 
     monkeypatch.setattr(state, "decide", decide)
     go(app, "choose")
 
 
-@pytest.mark.parametrize(("name", "bits", "container"), [("b5-channel-q100", 5, 8), ("b3-tensor-q99-ends", 3, 4)])
-def test_a_file_larger_than_the_recipe_is_said(monkeypatch: pytest.MonkeyPatch, name: str, bits: int, container: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "bits", "container"), [("b5-channel-q100", 5, 8), ("b3-tensor-q99-ends", 3, 4)]
+)
+def test_a_file_larger_than_the_recipe_is_said(
+    monkeypatch: pytest.MonkeyPatch, name: str, bits: int, container: int
+) -> None:
     app = with_sample(open_app())
     recommend(app, monkeypatch, name)
     predictions = session_of(app).require_predictions()
     stored = predictions.cost[predictions.names.index(f"b{container}{name[2:]}")]  # type: ignore[index]
-    assert f"weights take {share(stored)} of float: {bits}-bit codes are stored as {container}-bit integers" in text_of(app)
+    assert (
+        f"weights take {share(stored)} of float: {bits}-bit codes are stored as {container}-bit integers"
+        in text_of(app)
+    )
     assert not app.warning
 
 

@@ -1,4 +1,6 @@
-"""The Collapse page: gated, names the regime, says what is measured and what is a proxy, and computes once."""
+"""The Collapse page: gated, names the regime, says what is measured and what is a proxy, and computes
+once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def test_with_labels_it_measures() -> None:
     assert "ATC and its ties" in text
 
 
-@pytest.mark.parametrize(("n", "words"), [(1, "**1 candidate** gives one class"), (2, "**2 candidates** give one class")])
+@pytest.mark.parametrize(
+    ("n", "words"), [(1, "**1 candidate** gives one class"), (2, "**2 candidates** give one class")]
+)
 def test_one_candidate_and_many(monkeypatch: pytest.MonkeyPatch, n: int, words: str) -> None:
     monkeypatch.setattr("engine.collapse.CollapseReport.n_single_class", property(lambda _: n))
     assert words in text_of(go(with_sample(open_app()), "collapse"))

@@ -1,4 +1,6 @@
-"""The Export page: gated, asks for what is missing, orders any candidate, and shows the certificate as it is."""
+"""The Export page: gated, asks for what is missing, orders any candidate, and shows the certificate as it
+is.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ def certificate(*, passed: bool) -> Certificate:
         teacher={"name": "tiny"},
         model={},
         checks=(Check("parity", passed, 1e-7, 1e-5, "The file's outputs equal what was judged."),),
-        sizes=Sizes(file=2000, float_file=10000, weights=1500, float_weights=9000, needed=1500, theory=1400.0, by_type={"INT4": 1000}),
+        sizes=Sizes(
+            file=2000,
+            float_file=10000,
+            weights=1500,
+            float_weights=9000,
+            needed=1500,
+            theory=1400.0,
+            by_type={"INT4": 1000},
+        ),
         profiles=(Profile("packed", 3.0, 1.5, 10_000, "Weights stay packed."),),
         probes=(),
         files={"model.onnx": "ab" * 32},
@@ -98,6 +108,8 @@ def test_shows_the_certificate_as_it_is(started: Started, passed: bool) -> None:
 def test_an_edited_certificate_is_refused(started: Started) -> None:
     app = with_sample(open_app())
     give_teacher(app, tiny_teacher(10))
-    edited = replace(certificate(passed=True), recipe="b8-tensor-q100").to_json().replace("b8-tensor", "b2-tensor")
+    edited = (
+        replace(certificate(passed=True), recipe="b8-tensor-q100").to_json().replace("b8-tensor", "b2-tensor")
+    )
     write_bytes(session_of(app).folder / "export" / "certificate.json", edited.encode())
     assert "was edited" in text_of(go(app, "export"))

@@ -1,4 +1,6 @@
-"""Background jobs: a real process does the work, survives its parent, waits its turn, stops when asked, and can be resumed."""
+"""Background jobs: a real process does the work, survives its parent, waits its turn, stops when asked, and
+can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from pages.ui.workspace import locked, new_id, read_json
 def picture(seed: int, side: int = 16) -> bytes:
     """A small PNG of noise."""
     buffer = BytesIO()
-    Image.fromarray(np.random.default_rng(seed).integers(0, 255, (side, side, 3), dtype=np.uint8)).save(buffer, "PNG")
+    Image.fromarray(np.random.default_rng(seed).integers(0, 255, (side, side, 3), dtype=np.uint8)).save(
+        buffer, "PNG"
+    )
     return buffer.getvalue()
 
 
@@ -41,7 +45,12 @@ def images(tmp_path: Path) -> Path:
     """A zip with two equal images and one that is broken."""
     path = tmp_path / "images.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in {"a.png": picture(0), "b.png": picture(1), "c.png": picture(0), "d.png": b"broken"}.items():
+        for name, data in {
+            "a.png": picture(0),
+            "b.png": picture(1),
+            "c.png": picture(0),
+            "d.png": b"broken",
+        }.items():
             archive.writestr(name, data)
     return path
 
@@ -112,7 +121,10 @@ def test_cancel_while_waiting(folder: Path, images: Path) -> None:
 
 
 def test_worker_outlives_the_process_that_started_it(folder: Path, images: Path) -> None:
-    code = f"from pathlib import Path; from pages.ui import jobs; jobs.start(Path({str(folder)!r}), 'check', target={str(images)!r})"
+    code = (
+        f"from pathlib import Path; from pages.ui import jobs; jobs.start(Path({str(folder)!r}), 'check',"
+        f" target={str(images)!r})"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[2])
     wait_for(folder, "check", "done")
 
@@ -135,4 +147,5 @@ def test_a_desk_reports_and_notices_that_nobody_waits(folder: Path, monkeypatch:
     with pytest.raises(CancelledError):
         desk.report(4, 10)
     desk.finish("done")
-    assert stored_job(folder, "predict").state == "queued"  # type: ignore[union-attr]  # the newer job is left alone
+    # type: ignore[union-attr]  # the newer job is left alone
+    assert stored_job(folder, "predict").state == "queued"

@@ -1,4 +1,6 @@
-"""The whole way with real processes and a tiny real teacher: read, check, run, cancel and resume, choose, export."""
+"""The whole way with real processes and a tiny real teacher: read, check, run, cancel and resume, choose,
+export.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import pytest
 from engine.predictions import load_predictions
 from engine.types import UserError
 from pages.ui import jobs
-from pages.ui.actions import ModelFacts, labels_of_folders, load_path, open_predictions, read_labels_csv, run_family, use_images
+from pages.ui.actions import (
+    ModelFacts,
+    labels_of_folders,
+    load_path,
+    open_predictions,
+    read_labels_csv,
+    run_family,
+    use_images,
+)
 from pages.ui.record import Step
 from tests.pages.driving import go, open_app, session_of, text_of
 from tests.pages.test_jobs import picture, wait_for
@@ -101,7 +111,9 @@ def test_predictions_alone_ask_for_their_teacher_before_export(workspace: Path, 
     assert "only predictions were given" in text_of(go(app, "export"))
 
 
-def test_images_that_are_none_are_refused_before_anything_is_forgotten(workspace: Path, model: Path, tmp_path: Path) -> None:
+def test_images_that_are_none_are_refused_before_anything_is_forgotten(
+    workspace: Path, model: Path, tmp_path: Path
+) -> None:
     session = session_of(open_app())
     load_path(session, str(model), ModelFacts())
     (tmp_path / "empty").mkdir()

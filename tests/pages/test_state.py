@@ -1,4 +1,6 @@
-"""The Session: survives refresh and restart, keeps visitors apart, forgets exactly what a change invalidates, and expires."""
+"""The Session: survives refresh and restart, keeps visitors apart, forgets exactly what a change invalidates,
+and expires.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,24 @@ def filled(workspace: Path) -> Session:
     """A session with something at every step, on disk and in the record."""
     session = Session(workspace / new_id(), hosting())
     session.restart(
-        origin="file", title="mine", budget=0.3, target="/images", rows=(1, 2), labels=(0, 1), chosen="b8-tensor-q100", is_live=True
+        origin="file",
+        title="mine",
+        budget=0.3,
+        target="/images",
+        rows=(1, 2),
+        labels=(0, 1),
+        chosen="b8-tensor-q100",
+        is_live=True,
     )
-    for name in ("teacher.onnx", "outline.json", "checks.json", "predictions.npz", "bundle.zip", "store/part.npy", "export/model.onnx"):
+    for name in (
+        "teacher.onnx",
+        "outline.json",
+        "checks.json",
+        "predictions.npz",
+        "bundle.zip",
+        "store/part.npy",
+        "export/model.onnx",
+    ):
         write_bytes(session.folder / name, b"x")
     return session
 
@@ -32,13 +49,19 @@ def filled(workspace: Path) -> Session:
 @pytest.mark.parametrize(
     ("keep", "gone", "kept"),
     [
-        (Step.TEACHER, {"checks.json", "predictions.npz", "bundle.zip", "store", "export"}, {"teacher.onnx", "outline.json"}),
+        (
+            Step.TEACHER,
+            {"checks.json", "predictions.npz", "bundle.zip", "store", "export"},
+            {"teacher.onnx", "outline.json"},
+        ),
         (Step.LABELS, {"predictions.npz", "bundle.zip", "export"}, {"teacher.onnx", "checks.json", "store"}),
         (Step.RUN, {"bundle.zip", "export"}, {"teacher.onnx", "checks.json", "predictions.npz", "store"}),
         (Step.CHOICE, {"bundle.zip", "export"}, {"predictions.npz"}),
     ],
 )
-def test_a_change_forgets_everything_after_it(workspace: Path, keep: Step, gone: set[str], kept: set[str]) -> None:
+def test_a_change_forgets_everything_after_it(
+    workspace: Path, keep: Step, gone: set[str], kept: set[str]
+) -> None:
     session = filled(workspace)
     session.change(keep=keep)
     left = {path.name for path in session.folder.iterdir()}

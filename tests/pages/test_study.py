@@ -1,4 +1,6 @@
-"""The Study page: offers families with a test part, runs in the background, shows findings, and computes once."""
+"""The Study page: offers families with a test part, runs in the background, shows findings, and computes
+once.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ def test_cold_page_starts_a_study(started: Started, sample_folder: Path) -> None
 def test_a_chart_gives_its_title_to_the_page_and_calls_rules_by_title() -> None:
     data = pd.DataFrame({"rule": ["ce-combo", "val-ce"], "regret": [0.1, 0.2]})
     color = alt.Color("rule:N", scale=alt.Scale(domain=["ce-combo", "val-ce"]))
-    chart = alt.Chart(data).mark_rule().encode(x="regret:Q", color=color).properties(title="Lowest: val-ce, of all")
+    chart = (
+        alt.Chart(data)
+        .mark_rule()
+        .encode(x="regret:Q", color=color)
+        .properties(title="Lowest: val-ce, of all")
+    )
     title, spec = page_chart(chart)
     assert title == "Lowest: Direct validation, cross-entropy, of all"
     assert "title" not in spec
@@ -40,12 +47,16 @@ def test_a_chart_gives_its_title_to_the_page_and_calls_rules_by_title() -> None:
     assert [row["rule"] for row in next(iter(spec["datasets"].values()))] == ["CE-combo", "Validation, loss"]
 
 
-def test_without_families_it_says_so(started: Started, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_families_it_says_so(
+    started: Started, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("engine.samples.FOLDER", tmp_path / "empty")
     assert "No family with a test part" in text_of(go(open_app(), "study"))
 
 
-def test_shows_a_finished_study_and_computes_once(started: Started, sample_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_a_finished_study_and_computes_once(
+    started: Started, sample_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = open_app()
     config = StudyConfig(budgets=(10,), rules=("ce-combo", "val-ce", "distortion"), repetitions=2)
     run_study([sample_folder / "digits-resnet.npz"], session_of(app).folder / "study", config, workers=1)

@@ -95,7 +95,9 @@ def test_a_hundred_classes_can_be_labeled(started: Started) -> None:
     session = session_of(app)
     give_teacher(app, tiny_teacher(100))
     session.change(keep=Step.LABELS, is_live=True)
-    buttons = [button for button in go(app, "target").button if button.key and button.key.startswith("label-")]
+    buttons = [
+        button for button in go(app, "target").button if button.key and button.key.startswith("label-")
+    ]
     assert len(buttons) == 103  # a hundred classes, undo, skip, not sure
     app.button(key="label-99").click().run()
     assert session_of(app).record.labels[-1] == 99

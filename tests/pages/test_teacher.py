@@ -24,7 +24,12 @@ def test_cold_page_offers_samples_and_own_models(started: Started) -> None:
     app = open_app()
     assert not app.exception
     assert "Start with a sample" in text_of(app)
-    assert [tab.label for tab in app.tabs] == ["Upload a model", "timm name", "Path on the server", "Predictions file"]
+    assert [tab.label for tab in app.tabs] == [
+        "Upload a model",
+        "timm name",
+        "Path on the server",
+        "Predictions file",
+    ]
 
 
 def test_recommendation_is_two_clicks_from_cold(started: Started) -> None:
@@ -62,7 +67,9 @@ def test_says_what_bits_do_to_the_memory(started: Started) -> None:
 def test_bare_weights_ask_for_the_fields_of_the_form(started: Started, facts: ModelFacts) -> None:
     session = session_of(with_sample(open_app()))
     started.clear()
-    with pytest.raises(UserError, match=r"mine\.pth .*“Architecture \(a timm name\)” and “Number of classes”"):
+    with pytest.raises(
+        UserError, match=r"mine\.pth .*“Architecture \(a timm name\)” and “Number of classes”"
+    ):
         load_upload(session, BytesIO(b"weights"), "mine.pth", facts)
     assert session.record.origin == "sample"  # refused before anything was forgotten
     assert started == []
@@ -71,12 +78,18 @@ def test_bare_weights_ask_for_the_fields_of_the_form(started: Started, facts: Mo
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ("Add --arch NAME --classes K, where NAME is a timm architecture; save", f"Add {ARCHITECTURE} and {CLASSES}; save"),
-        ("does not fit --arch resnet18 --classes 10: x. Check both options.", f"does not fit {ARCHITECTURE} resnet18 and {CLASSES} 10: x. Check both fields."),
+        (
+            "Add --arch NAME --classes K, where NAME is a timm architecture; save",
+            f"Add {ARCHITECTURE} and {CLASSES}; save",
+        ),
+        (
+            "does not fit --arch resnet18 --classes 10: x. Check both options.",
+            f"does not fit {ARCHITECTURE} resnet18 and {CLASSES} 10: x. Check both fields.",
+        ),
         ("Add --classes K beside --arch vit.", f"Add {CLASSES} beside {ARCHITECTURE} vit."),
         (".pth with --arch NAME --classes K.", f".pth with {ARCHITECTURE} and {CLASSES}."),
     ],
-)  # fmt: skip
+)
 def test_command_line_options_become_fields(message: str, expected: str) -> None:
     assert form_words(message) == expected
 

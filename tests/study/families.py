@@ -19,9 +19,11 @@ def make_family(
     duplicates: bool = False,
     dtype: str = "float32",
 ) -> Predictions:
-    """Return a family whose low-index candidates are noisy and overconfident and whose last ones follow the teacher.
+    """Return a family whose low-index candidates are noisy and overconfident and whose last ones follow the
+    teacher.
 
-    `duplicates` repeats candidates and makes a third of them saturated one-hot rows, so that every rule meets exact ties.
+    `duplicates` repeats candidates and makes a third of them saturated one-hot rows, so that every rule meets
+    exact ties.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     labels = rng.integers(0, n_classes, n_pool + n_test)
@@ -36,14 +38,22 @@ def make_family(
     stacked = np.stack(candidates)
     if duplicates:
         for m in range(0, n_candidates, 3):
-            stacked[m] = np.eye(n_classes)[rng.integers(0, n_classes, len(labels)) if m % 2 else np.full(len(labels), m % n_classes)]
+            stacked[m] = np.eye(n_classes)[
+                rng.integers(0, n_classes, len(labels)) if m % 2 else np.full(len(labels), m % n_classes)
+            ]
         stacked[n_candidates // 2 :] = stacked[: n_candidates - n_candidates // 2]
     names = tuple(recipe.slug for recipe in standard_family()[-n_candidates:])
     costs = np.linspace(0.08, 0.3, n_candidates)
     return make_predictions(
-        teacher[:n_pool].astype(dtype), stacked[:, :n_pool].astype(dtype), labels=labels[:n_pool], names=names, cost=costs,
-        teacher_test=teacher[n_pool:].astype(dtype), candidates_test=stacked[:, n_pool:].astype(dtype), labels_test=labels[n_pool:],
-    )  # fmt: skip
+        teacher[:n_pool].astype(dtype),
+        stacked[:, :n_pool].astype(dtype),
+        labels=labels[:n_pool],
+        names=names,
+        cost=costs,
+        teacher_test=teacher[n_pool:].astype(dtype),
+        candidates_test=stacked[:, n_pool:].astype(dtype),
+        labels_test=labels[n_pool:],
+    )
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -17,20 +17,28 @@ RNG = np.random.default_rng(7)
 def test_sign_flip_against_enumeration(n: int) -> None:
     values = RNG.normal(0.4, 1, n)
     observed = abs(sum(values))
-    hits = sum(abs(sum(s * v for s, v in zip(signs, values, strict=True))) >= observed - 1e-12 for signs in product((1, -1), repeat=n))
+    hits = sum(
+        abs(sum(s * v for s, v in zip(signs, values, strict=True))) >= observed - 1e-12
+        for signs in product((1, -1), repeat=n)
+    )
     assert sign_flip_test(values) == hits / 2**n
 
 
 def test_sign_flip_against_scipy() -> None:
     first, second = RNG.normal(0.5, 1, 12), RNG.normal(0, 1, 12)
     oracle = permutation_test(
-        (first, second), lambda a, b: np.mean(a - b), permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
+        (first, second),
+        lambda a, b: np.mean(a - b),
+        permutation_type="samples",
+        n_resamples=np.inf,
+        alternative="two-sided",
     )
     assert sign_flip_test(first - second) == pytest.approx(oracle.pvalue, abs=1e-12)
 
 
 def test_ties_and_zeros_count_as_equal() -> None:
-    # 0.1 + 0.2 - 0.3 is not 0 in floating point; every assignment that should reach the observed sum must count.
+    # 0.1 + 0.2 - 0.3 is not 0 in floating point; every assignment that should reach the observed sum must
+    # count.
     assert sign_flip_test(np.array([0.1, 0.1, 0.1])) == 2 / 8
     assert sign_flip_test(np.zeros(5)) == 1.0
     assert np.isnan(sign_flip_test(np.array([])))
@@ -64,7 +72,9 @@ def test_holm_by_hand() -> None:
 def test_bootstrap_interval_against_scipy() -> None:
     values = RNG.gamma(2, 0.1, 30)
     low, high = bootstrap_interval(values)
-    oracle = bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(0)).confidence_interval
+    oracle = bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
     assert (low, high) == pytest.approx((oracle.low, oracle.high), abs=0.003)
     assert (low, high) == bootstrap_interval(values)
     assert np.isnan(bootstrap_interval(np.array([1.0]))).all()

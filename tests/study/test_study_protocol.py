@@ -22,27 +22,54 @@ FAMILY = make_family(0)
 
 
 def test_columns_and_counts() -> None:
-    results = run_family(FAMILY, StudyConfig(budgets=(10, 60, 500), rates=(0.0, 0.2), rules=("val-ce", "distortion")), name="toy")
+    results = run_family(
+        FAMILY,
+        StudyConfig(budgets=(10, 60, 500), rates=(0.0, 0.2), rules=("val-ce", "distortion")),
+        name="toy",
+    )
     assert tuple(results.columns) == COLUMNS
     assert set(results["family"]) == {"toy"}
     counts = results.groupby(["rule", "n", "rate"]).size().to_dict()
-    # 25 clean and 10 corrupted repetitions; the complete pool once when clean; 500 labels are beyond the pool of 60.
+    # 25 clean and 10 corrupted repetitions; the complete pool once when clean; 500 labels are beyond the pool
+    # of 60.
     assert counts == {
-        ("distortion", 0, 0.0): 1, ("val-ce", 10, 0.0): 25, ("val-ce", 10, 0.2): 10, ("val-ce", 60, 0.0): 1, ("val-ce", 60, 0.2): 10,
-    }  # fmt: skip
+        ("distortion", 0, 0.0): 1,
+        ("val-ce", 10, 0.0): 25,
+        ("val-ce", 10, 0.2): 10,
+        ("val-ce", 60, 0.0): 1,
+        ("val-ce", 60, 0.2): 10,
+    }
 
 
 def test_regret_against_loops() -> None:
-    results = run_family(FAMILY, StudyConfig(budgets=(10,), rules=("val-acc", "cot"), memory_budgets=(None, 0.15), repetitions=3))
+    results = run_family(
+        FAMILY,
+        StudyConfig(budgets=(10,), rules=("val-acc", "cot"), memory_budgets=(None, 0.15), repetitions=3),
+    )
     losses, accuracies = [], []
     for probs in FAMILY.candidates_test:
-        losses.append(float(np.mean([-np.log(max(float(row[y]), 1e-8)) for row, y in zip(probs, FAMILY.labels_test, strict=True)])))
-        accuracies.append(float(np.mean([int(np.argmax(row)) == y for row, y in zip(probs, FAMILY.labels_test, strict=True)])))
+        losses.append(
+            float(
+                np.mean(
+                    [
+                        -np.log(max(float(row[y]), 1e-8))
+                        for row, y in zip(probs, FAMILY.labels_test, strict=True)
+                    ]
+                )
+            )
+        )
+        accuracies.append(
+            float(
+                np.mean([int(np.argmax(row)) == y for row, y in zip(probs, FAMILY.labels_test, strict=True)])
+            )
+        )
     for row in results.itertuples():
         inside = [m for m in range(12) if np.isnan(row.memory_budget) or FAMILY.cost[m] <= row.memory_budget]
         assert row.pick in inside
         assert row.regret == pytest.approx(losses[row.pick] - min(losses[m] for m in inside), abs=1e-12)
-        assert row.accuracy_regret == pytest.approx(max(accuracies[m] for m in inside) - accuracies[row.pick], abs=1e-12)
+        assert row.accuracy_regret == pytest.approx(
+            max(accuracies[m] for m in inside) - accuracies[row.pick], abs=1e-12
+        )
 
 
 def test_every_method_takes_part_and_label_free_rules_appear_once() -> None:
@@ -61,13 +88,17 @@ def test_partly_labeled_pool_draws_labeled_rows_only() -> None:
 
 
 def test_unlabeled_pool_leaves_the_label_free_rules() -> None:
-    results = run_family(replace(FAMILY, labels=np.full(60, -1)), StudyConfig(rules=("ce-combo", "distortion")))
+    results = run_family(
+        replace(FAMILY, labels=np.full(60, -1)), StudyConfig(rules=("ce-combo", "distortion"))
+    )
     assert list(results["rule"]) == ["distortion"]
 
 
 def test_without_costs_or_slugs_memory_budgets_and_highest_precision_fall_away() -> None:
     bare = replace(FAMILY, cost=None, names=tuple(f"model {m}" for m in range(12)))
-    results = run_family(bare, StudyConfig(budgets=(10,), rules=("val-ce", HIGHEST_PRECISION), memory_budgets=(None, 0.2)))
+    results = run_family(
+        bare, StudyConfig(budgets=(10,), rules=("val-ce", HIGHEST_PRECISION), memory_budgets=(None, 0.2))
+    )
     assert set(results["rule"]) == {"val-ce"}
     assert results["memory_budget"].isna().all()
 
@@ -123,11 +154,19 @@ def test_candidate_table_and_theory() -> None:
 
 
 def test_active_labels_are_studied_on_request() -> None:
-    """Budgets are nested, unlabeled rows are never asked for, and the outcome is that of `auto` on the rows that label-next named."""
+    """Budgets are nested, unlabeled rows are never asked for, and the outcome is that of `auto` on the rows
+    that label-next named.
+    """
     labels = FAMILY.labels.copy()
     labels[::3] = -1
     family = replace(FAMILY, labels=labels)
-    config = StudyConfig(budgets=(5, 10, 500), rates=(0.0, 0.4), rules=("auto-active",), repetitions=2, memory_budgets=(None, 0.15))
+    config = StudyConfig(
+        budgets=(5, 10, 500),
+        rates=(0.0, 0.4),
+        rules=("auto-active",),
+        repetitions=2,
+        memory_budgets=(None, 0.15),
+    )
     results = run_family(family, config)
     counts = results.groupby(["rule", "n", "rate"]).size().to_dict()
     assert counts == {("auto-active", n, rate): 4 for n in (5, 10) for rate in (0.0, 0.4)}
@@ -137,5 +176,10 @@ def test_active_labels_are_studied_on_request() -> None:
     assert (labels[large.rows] >= 0).all()
     assert len(set(large.rows.tolist())) == 10
     pick = choose("auto", family, large, pool=statistics_of(family)).index
-    row = results[(results["n"] == 10) & (results["rate"] == 0.4) & (results["repetition"] == 1) & results["memory_budget"].isna()]
+    row = results[
+        (results["n"] == 10)
+        & (results["rate"] == 0.4)
+        & (results["repetition"] == 1)
+        & results["memory_budget"].isna()
+    ]
     assert row["pick"].item() == pick

@@ -1,4 +1,6 @@
-"""The report is one whole page without scripts or outside resources, escapes what it is given, and the command writes it."""
+"""The report is one whole page without scripts or outside resources, escapes what it is given, and the
+command writes it.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,13 @@ from engine.study.run import run_study
 from tests.study.families import make_family
 
 CONFIG = StudyConfig(
-    budgets=(5, 10), rates=(0.0, 0.2), repetitions=2, memory_budgets=(None, 0.2), anchors=("pool", "cot"), floors=(1e-8, 1e-12),
-)  # fmt: skip
+    budgets=(5, 10),
+    rates=(0.0, 0.2),
+    repetitions=2,
+    memory_budgets=(None, 0.2),
+    anchors=("pool", "cot"),
+    floors=(1e-8, 1e-12),
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +90,23 @@ def test_report_is_self_contained_and_escaped(study: StudyResult) -> None:
 def test_every_table_and_picture_is_written(study: StudyResult) -> None:
     csv = {path.stem for path in (study.out / "tables").glob("*.csv")}
     assert csv == {path.stem for path in (study.out / "tables").glob("*.md")}
-    assert {"floor_sensitivity", "anchor_placement", "constrained_selection", "between_shift_variance", "paired_inference"} <= csv | {
-        "between_shift_variance"
-    }
+    assert {
+        "floor_sensitivity",
+        "anchor_placement",
+        "constrained_selection",
+        "between_shift_variance",
+        "paired_inference",
+    } <= csv | {"between_shift_variance"}
     figures = {path.stem for path in (study.out / "figures").glob("*.png")}
     assert figures == {path.stem for path in (study.out / "figures").glob("*.svg")}
-    assert {"regret_by_budget", "corruption_grid", "regimes", "cost_frontier", "attenuation", "coefficients"} <= figures
+    assert {
+        "regret_by_budget",
+        "corruption_grid",
+        "regimes",
+        "cost_frontier",
+        "attenuation",
+        "coefficients",
+    } <= figures
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (study.out / "figures").glob("*.png"))
 
 
@@ -112,14 +130,38 @@ def test_cells_read_well() -> None:
     assert cell(0.22, "memory_budget") == "22 %"
     assert cell(1.3e-15, "identity_error") == "1.3e-15"
     assert cell(7, "n") == "7"
-    assert to_markdown(pd.DataFrame({"rule": ["a|b"], "n": [3]})) == "| rule | labels |\n| --- | --- |\n| a\\|b | 3 |\n"
+    assert (
+        to_markdown(pd.DataFrame({"rule": ["a|b"], "n": [3]}))
+        == "| rule | labels |\n| --- | --- |\n| a\\|b | 3 |\n"
+    )
 
 
 def test_command_writes_the_study_and_speaks_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_predictions(make_family(0, n_pool=30), tmp_path / "toy.npz")
-    arguments = ["study", str(tmp_path / "toy.npz"), str(tmp_path / "absent.npz"), "--out", str(tmp_path / "out"), "--budgets", "5,10"]
+    arguments = [
+        "study",
+        str(tmp_path / "toy.npz"),
+        str(tmp_path / "absent.npz"),
+        "--out",
+        str(tmp_path / "out"),
+        "--budgets",
+        "5,10",
+    ]
     assert (
-        main([*arguments, "--rates", "0,.2", "--repetitions", "2", "--rules", "val-ce,ce-combo,distortion", "--workers", "1", "--json"])
+        main(
+            [
+                *arguments,
+                "--rates",
+                "0,.2",
+                "--repetitions",
+                "2",
+                "--rules",
+                "val-ce,ce-combo,distortion",
+                "--workers",
+                "1",
+                "--json",
+            ]
+        )
         == 0
     )
     answer = json.loads(capsys.readouterr().out)
@@ -130,9 +172,20 @@ def test_command_writes_the_study_and_speaks_json(tmp_path: Path, capsys: pytest
     assert header == "family,rule,n,rate,memory_budget,repetition,pick,coefficient,regret,accuracy_regret"
 
 
-def test_what_was_asked_for_and_gave_no_result_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_asked_for_and_gave_no_result_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     save_predictions(make_family(0, n_pool=30), tmp_path / "toy.npz")
-    options = ["--budgets", "1000", "--rules", "val-ce,distortion", "--memory-budgets", ".0001", "--workers", "1"]
+    options = [
+        "--budgets",
+        "1000",
+        "--rules",
+        "val-ce,distortion",
+        "--memory-budgets",
+        ".0001",
+        "--workers",
+        "1",
+    ]
     assert main(["study", str(tmp_path / "toy.npz"), "--out", str(tmp_path / "out"), *options]) == 0
     text = capsys.readouterr().out
     assert text.startswith("1 family, ")
@@ -167,7 +220,10 @@ def test_wrong_options_are_one_line_and_exit_2(
 
 
 def test_a_study_loads_no_plotting_until_it_draws() -> None:
-    code = "import sys, engine.study.run, engine.study.catalog, engine.study.report; print('altair' in sys.modules, 'vl_convert' in sys.modules)"
+    code = (
+        "import sys, engine.study.run, engine.study.catalog, engine.study.report; print('altair' in"
+        " sys.modules, 'vl_convert' in sys.modules)"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]
 

@@ -18,7 +18,9 @@ from engine.study.run import run_study
 from engine.types import UserError
 from tests.study.families import make_family
 
-CONFIG = StudyConfig(budgets=(5, 10), rates=(0.0, 0.2), rules=("val-ce", "ce-combo", "distortion"), repetitions=3)
+CONFIG = StudyConfig(
+    budgets=(5, 10), rates=(0.0, 0.2), rules=("val-ce", "ce-combo", "distortion"), repetitions=3
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_any_number_of_workers_writes_the_same_bytes(files: list[Path], tmp_path: Path) -> None:
@@ -67,7 +73,13 @@ def test_a_killed_study_resumes(files: list[Path], tmp_path: Path, monkeypatch: 
         run_study(files, tmp_path / "killed", CONFIG, workers=1)
     assert not (tmp_path / "killed" / "results.csv").exists()
     progress: list[tuple[int, int]] = []
-    resumed = run_study(files, tmp_path / "killed", CONFIG, workers=1, on_progress=lambda done, total: progress.append((done, total)))
+    resumed = run_study(
+        files,
+        tmp_path / "killed",
+        CONFIG,
+        workers=1,
+        on_progress=lambda done, total: progress.append((done, total)),
+    )
     assert calls == ["toy0", "toy1", "toy1", "toy2"]
     assert progress == [(1, 3), (2, 3), (3, 3)]
     pd.testing.assert_frame_equal(whole.results, resumed.results, check_exact=True)
@@ -81,7 +93,14 @@ def test_another_config_or_file_is_not_taken_for_the_finished_one(files: list[Pa
 
 def test_cancel_keeps_what_is_finished(files: list[Path], tmp_path: Path) -> None:
     done: list[int] = []
-    result = run_study(files, tmp_path, CONFIG, workers=1, on_progress=lambda n, _: done.append(n), cancel=lambda: max(done) >= 1)
+    result = run_study(
+        files,
+        tmp_path,
+        CONFIG,
+        workers=1,
+        on_progress=lambda n, _: done.append(n),
+        cancel=lambda: max(done) >= 1,
+    )
     assert result.cancelled
     assert result.families == ("toy0",)
     assert not (tmp_path / "results.csv").exists()
@@ -93,7 +112,10 @@ def test_cancel_stops_workers_too(files: list[Path], tmp_path: Path) -> None:
 
 
 def test_families_that_cannot_take_part_are_skipped_by_name(files: list[Path], tmp_path: Path) -> None:
-    save_predictions(replace(make_family(5), labels_test=None, teacher_test=None, candidates_test=None), tmp_path / "no-test.npz")
+    save_predictions(
+        replace(make_family(5), labels_test=None, teacher_test=None, candidates_test=None),
+        tmp_path / "no-test.npz",
+    )
     (tmp_path / "broken.npz").write_bytes(b"not an archive")
     given = [files[0], tmp_path / "no-test.npz", tmp_path / "broken.npz", tmp_path / "absent.npz", files[0]]
     result = run_study(given, tmp_path / "out", CONFIG, workers=1)

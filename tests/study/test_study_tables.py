@@ -17,45 +17,90 @@ from engine.study.result import StudyResult
 
 def outcome(family: str, rule: str, n: int, regret: float, **fields: object) -> dict[str, object]:
     row = {
-        "family": family, "rule": rule, "n": n, "rate": 0.0, "memory_budget": np.nan, "repetition": 0, "pick": 1,
-        "coefficient": np.nan, "regret": regret, "accuracy_regret": regret / 10,
-    }  # fmt: skip
+        "family": family,
+        "rule": rule,
+        "n": n,
+        "rate": 0.0,
+        "memory_budget": np.nan,
+        "repetition": 0,
+        "pick": 1,
+        "coefficient": np.nan,
+        "regret": regret,
+        "accuracy_regret": regret / 10,
+    }
     return {**row, **fields}
 
 
-def made_up(rows: list[dict[str, object]], *, groups: dict[str, tuple[str, str, str, str]] | None = None) -> StudyResult:
+def made_up(
+    rows: list[dict[str, object]], *, groups: dict[str, tuple[str, str, str, str]] | None = None
+) -> StudyResult:
     families = list(dict.fromkeys(str(row["family"]) for row in rows))
     grouping = groups or dict.fromkeys(families, ("S", "", "", ""))
     candidates = pd.DataFrame(
         [
             {
-                "family": family, "candidate": m, "name": f"b{bits}-tensor-q100", "bits": bits, "granularity": "tensor", "cost": 0.1 * (m + 1),
-                "n_classes": 4, "loss": loss, "accuracy": accuracy, "ece": ece, "confidence": confidence, "distinct": 0.5, "agreement": 0.5,
-                "distortion": 1.0 - 0.3 * m, "collapsed": accuracy <= 0.375,
+                "family": family,
+                "candidate": m,
+                "name": f"b{bits}-tensor-q100",
+                "bits": bits,
+                "granularity": "tensor",
+                "cost": 0.1 * (m + 1),
+                "n_classes": 4,
+                "loss": loss,
+                "accuracy": accuracy,
+                "ece": ece,
+                "confidence": confidence,
+                "distinct": 0.5,
+                "agreement": 0.5,
+                "distortion": 1.0 - 0.3 * m,
+                "collapsed": accuracy <= 0.375,
             }
             for family in families
-            for m, (bits, loss, accuracy, ece, confidence) in enumerate([(2, 5.0, 0.25, 0.7, 0.9), (4, 1.0, 0.8, 0.1, 0.5), (8, 1.5, 0.7, 0.3, 0.6)])
+            for m, (bits, loss, accuracy, ece, confidence) in enumerate(
+                [(2, 5.0, 0.25, 0.7, 0.9), (4, 1.0, 0.8, 0.1, 0.5), (8, 1.5, 0.7, 0.3, 0.6)]
+            )
         ]
-    )  # fmt: skip
-    theory = pd.DataFrame(
-        [{"family": f, "rate": 0.2, "predicted": 0.7, "label_part": 0.72, "accuracy": 0.65, "identity_error": 1e-15} for f in families]
     )
-    listed = pd.DataFrame([(family, *values) for family, values in grouping.items()], columns=list(GROUP_COLUMNS))
+    theory = pd.DataFrame(
+        [
+            {
+                "family": f,
+                "rate": 0.2,
+                "predicted": 0.7,
+                "label_part": 0.72,
+                "accuracy": 0.65,
+                "identity_error": 1e-15,
+            }
+            for f in families
+        ]
+    )
+    listed = pd.DataFrame(
+        [(family, *values) for family, values in grouping.items()], columns=list(GROUP_COLUMNS)
+    )
     metadata = {"config": {"memory_budgets": [None], "floors": [1e-8]}}
-    return StudyResult(Path("unused"), pd.DataFrame(rows)[list(COLUMNS)], candidates, theory, listed, metadata=metadata)
+    return StudyResult(
+        Path("unused"), pd.DataFrame(rows)[list(COLUMNS)], candidates, theory, listed, metadata=metadata
+    )
 
 
 CLEAN = made_up(
     [
-        outcome("a", "distortion", 0, 0.5, pick=2), outcome("b", "distortion", 0, 0.0, pick=1),
-        outcome("a", "avg-confidence", 0, 4.0, pick=0), outcome("b", "avg-confidence", 0, 4.0, pick=0),
-        outcome("a", "val-ce", 10, 0.2), outcome("a", "val-ce", 10, 0.4, repetition=1), outcome("b", "val-ce", 10, 0.1),
-        outcome("a", "ce-combo", 10, 0.1, coefficient=0.0), outcome("a", "ce-combo", 10, 0.1, coefficient=64.0, repetition=1),
+        outcome("a", "distortion", 0, 0.5, pick=2),
+        outcome("b", "distortion", 0, 0.0, pick=1),
+        outcome("a", "avg-confidence", 0, 4.0, pick=0),
+        outcome("b", "avg-confidence", 0, 4.0, pick=0),
+        outcome("a", "val-ce", 10, 0.2),
+        outcome("a", "val-ce", 10, 0.4, repetition=1),
+        outcome("b", "val-ce", 10, 0.1),
+        outcome("a", "ce-combo", 10, 0.1, coefficient=0.0),
+        outcome("a", "ce-combo", 10, 0.1, coefficient=64.0, repetition=1),
         outcome("b", "ce-combo", 10, 0.3, coefficient=0.5),
-        outcome("a", "val-ce", 50, 0.0), outcome("b", "val-ce", 50, 0.02), outcome("a", "ce-combo", 50, 0.04, coefficient=1.0),
+        outcome("a", "val-ce", 50, 0.0),
+        outcome("b", "val-ce", 50, 0.02),
+        outcome("a", "ce-combo", 50, 0.04, coefficient=1.0),
         outcome("b", "ce-combo", 50, 0.05, coefficient=1.0),
     ]
-)  # fmt: skip
+)
 
 
 def test_regret_by_budget_averages_repetitions_within_a_family_first() -> None:
@@ -73,7 +118,8 @@ def test_smallest_budget_has_both_blocks_and_marks_the_lowest() -> None:
     assert table.loc["distortion", "labels"] == "none"
     assert table.loc["val-ce", "sd"] == pytest.approx(np.std([0.3, 0.1], ddof=1))
     assert (
-        table.index[table["lowest"]].tolist() == ["val-ce"] or table["mean_regret"].min() == table[table["lowest"]]["mean_regret"].iloc[0]
+        table.index[table["lowest"]].tolist() == ["val-ce"]
+        or table["mean_regret"].min() == table[table["lowest"]]["mean_regret"].iloc[0]
     )
 
 
@@ -101,7 +147,10 @@ def test_where_anchoring_wins_counts_families() -> None:
 def test_corruption_grid_names_the_lowest_deployable_rule() -> None:
     rows = [outcome("a", "distortion", 0, 0.3)]
     for rate in (0.0, 0.4):
-        rows += [outcome("a", "val-ce", 10, 0.2 + rate, rate=rate), outcome("a", "permutation-control", 10, 0.01, rate=rate)]
+        rows += [
+            outcome("a", "val-ce", 10, 0.2 + rate, rate=rate),
+            outcome("a", "permutation-control", 10, 0.01, rate=rate),
+        ]
     table = tables.corruption_grid(made_up(rows)).set_index("rate")
     assert table["lowest"].to_dict() == {0.0: "val-ce", 0.4: "distortion"}
     assert tables.corruption_grid(CLEAN).empty
@@ -122,8 +171,16 @@ def test_paired_inference_averages_executions_into_one_unit() -> None:
 
 
 def test_between_shift_variance() -> None:
-    groups = {"a": ("S", "s1", "0", ""), "b": ("S", "s1", "1", ""), "c": ("S", "s2", "0", ""), "d": ("S", "s2", "1", "")}
-    rows = [outcome(family, "val-ce", 10, regret) for family, regret in (("a", 0.0), ("b", 0.2), ("c", 0.4), ("d", 0.6))]
+    groups = {
+        "a": ("S", "s1", "0", ""),
+        "b": ("S", "s1", "1", ""),
+        "c": ("S", "s2", "0", ""),
+        "d": ("S", "s2", "1", ""),
+    }
+    rows = [
+        outcome(family, "val-ce", 10, regret)
+        for family, regret in (("a", 0.0), ("b", 0.2), ("c", 0.4), ("d", 0.6))
+    ]
     share = comparisons.between_shift_variance(made_up(rows, groups=groups))["between_shifts"].iloc[0]
     assert share == pytest.approx((4 * 0.2**2) / (2 * 0.3**2 + 2 * 0.1**2))
 
@@ -150,12 +207,23 @@ def test_family_tables() -> None:
 
 def test_variants_have_tables_of_their_own() -> None:
     rows = [
-        outcome("a", "val-ce", 10, 0.3), outcome("a", "ce-combo", 10, 0.2), outcome("a", "ce-combo@cot", 10, 0.1),
-        outcome("a", "ce-combo@floor=1e-12", 10, 0.25), outcome("a", "val-ce@floor=1e-12", 10, 0.3), outcome("a", "ce-combo", 10, 0.7, memory_budget=0.2),
-        outcome("a", "distortion", 0, 0.4), outcome("a", "distortion", 0, 0.6, memory_budget=0.2),
-    ]  # fmt: skip
+        outcome("a", "val-ce", 10, 0.3),
+        outcome("a", "ce-combo", 10, 0.2),
+        outcome("a", "ce-combo@cot", 10, 0.1),
+        outcome("a", "ce-combo@floor=1e-12", 10, 0.25),
+        outcome("a", "val-ce@floor=1e-12", 10, 0.3),
+        outcome("a", "ce-combo", 10, 0.7, memory_budget=0.2),
+        outcome("a", "distortion", 0, 0.4),
+        outcome("a", "distortion", 0, 0.6, memory_budget=0.2),
+    ]
     study = made_up(rows)
-    assert tables.regret_by_budget(study).columns.tolist() == ["setting", "n", "distortion", "val-ce", "ce-combo"]
+    assert tables.regret_by_budget(study).columns.tolist() == [
+        "setting",
+        "n",
+        "distortion",
+        "val-ce",
+        "ce-combo",
+    ]
     assert tables.anchor_placement(study).iloc[0, 2:].tolist() == [0.3, 0.2, 0.1]
     floors = tables.floor_sensitivity(study).set_index("rule")
     assert floors.loc["ce-combo", "largest_change"] == pytest.approx(0.05)
