@@ -157,8 +157,8 @@ def timm() -> ModuleType:
             del sys.modules[name]
         library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
         for operator in ("nms", "qnms"):
-            # type: ignore[no-untyped-call]
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            signature = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            library.define(signature)  # type: ignore[no-untyped-call]
         module = importlib.import_module("timm")
         module.__dict__["_torchvision_operators"] = library
         return module
