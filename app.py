@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.record import Step
-from pages.ui.state import Session, current_session, reset_session
-from pages.ui.views import PAGES, STYLE
-from pages.ui.words import counted
+from pages.ui.parts.page import PAGES, STYLE
+from pages.ui.session.record import Step
+from pages.ui.session.state import Session, current_session, reset_session
+from pages.ui.show.words import counted
 
 STEPS = {
     "teacher": Step.TEACHER,

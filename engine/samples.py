@@ -13,14 +13,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.types import Ints, Predictions, Preprocessing, Teacher, UserError
+from engine.types import Ints, Preprocessing, UserError
 
 FOLDER = Path(__file__).resolve().parent.parent / "sample_models"
 # of the 1,797 handwritten digits; 300 as in the paper, more would make the shipped predictions larger
-POOL_SIZE, TEST_SIZE = (
-    300,
-    600,
-)
+POOL_SIZE, TEST_SIZE = 300, 600
 SPLIT_SEED = 20
 SIDE = 32
 DIGIT_CLASSES = tuple("0123456789")
@@ -107,8 +104,8 @@ def sample_names(*, with_teacher: bool = False) -> tuple[str, ...]:
     return tuple(name for name, sample in SAMPLES.items() if sample.teacher or not with_teacher)
 
 
-def load_sample_teacher(name: str) -> Teacher:
-    """Load a sample's teacher through `load_teacher`, with the preprocessing it was trained with.
+def sample_teacher(name: str) -> tuple[Path, Preprocessing]:
+    """Return the file of a sample's teacher and the preprocessing it was trained with.
 
     Raises UserError for an unknown name, or for a sample that ships predictions only.
     """
@@ -119,24 +116,13 @@ def load_sample_teacher(name: str) -> Teacher:
             f"sample {name!r} ships predictions only, no teacher. Open its predictions, or use one of:"
             f" {teachers}."
         )
-    from engine.teacher import load_teacher
-
-    preprocessing = DIGIT_PREPROCESSING_KERAS if sample.teacher.endswith(".keras") else DIGIT_PREPROCESSING
-    return load_teacher(
-        _existing(sample.teacher),
-        preprocessing=preprocessing,
-        class_names=DIGIT_CLASSES,
-    )
+    is_keras = sample.teacher.endswith(".keras")
+    return _existing(sample.teacher), DIGIT_PREPROCESSING_KERAS if is_keras else DIGIT_PREPROCESSING
 
 
-def load_sample_predictions(name: str) -> Predictions:
-    """Load the ready-made predictions of a sample's 72 candidates: pool with all labels, and the test part.
-
-    Raises UserError for an unknown name.
-    """
-    from engine.predictions import load_predictions
-
-    return load_predictions(_existing(_sample(name).predictions))
+def sample_predictions(name: str) -> Path:
+    """Return the file with the predictions of a sample's candidates; raise UserError for an unknown name."""
+    return _existing(_sample(name).predictions)
 
 
 def handwritten_digits() -> tuple[NDArray[np.uint8], Ints]:

@@ -177,7 +177,7 @@ class Teacher:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a teacher and its candidates predict on the target pool. Checked by `engine.predictions`.
+    """What a teacher and its candidates predict on the target pool. Checked by `engine.predictions.file`.
 
     teacher (N, K) and candidates (M, N, K) are probabilities; labels (N,) int64 with -1 = unlabeled;
     cost (M,) is weight memory relative to the float teacher. The first `calibration` rows are the

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.family import BITS, PERCENTILES, admissible, costs, custom_family, stored_costs
-from engine.overview import family_table
-from pages.ui.budgeting import budget_slider
-from pages.ui.charts import cost_chart
-from pages.ui.record import Step
-from pages.ui.state import Session, current_session
-from pages.ui.storing import float_bytes, stored_caption
-from pages.ui.tables import shown_family
-from pages.ui.views import gate, ink, next_button, page_head, picture, table, user_errors
-from pages.ui.words import counted
+from engine.decide.tables import family_table
+from engine.family.cost import admissible, costs, stored_costs
+from engine.family.recipes import BITS, PERCENTILES, custom_family
+from pages.ui.parts.budget import budget_slider
+from pages.ui.parts.page import gate, ink, next_button, page_head, picture, table, user_errors
+from pages.ui.parts.stored_size import float_bytes, stored_caption
+from pages.ui.session.record import Step
+from pages.ui.session.state import Session, current_session
+from pages.ui.show.charts import cost_chart
+from pages.ui.show.tables import shown_family
+from pages.ui.show.words import counted
 
 _AXES = {
     "Bits": "how many bits each weight keeps: fewer is smaller and coarser.",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.budgeting import budget_slider
-from pages.ui.choosing import doubts, picture_and_dial, recommendation, rule_reasons, suspicion
-from pages.ui.guiding import halving
-from pages.ui.record import Step
-from pages.ui.state import current_session
-from pages.ui.storing import float_bytes
-from pages.ui.tables import shown_candidates, shown_rules
-from pages.ui.views import gate, link, next_button, page_head, plain, table, user_errors
+from pages.ui.parts.budget import budget_slider
+from pages.ui.parts.choose import doubts, picture_and_dial, recommendation, rule_reasons, suspicion
+from pages.ui.parts.label_advice import halving
+from pages.ui.parts.page import gate, link, next_button, page_head, plain, table, user_errors
+from pages.ui.parts.stored_size import float_bytes
+from pages.ui.session.record import Step
+from pages.ui.session.state import current_session
+from pages.ui.show.tables import shown_candidates, shown_rules
 
 session = current_session()
 page_head(session, "choose", "Which one, and how sure are we?")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.collapse import collapse_report
-from pages.ui.collapse_charts import collapse_heat_map
-from pages.ui.diagnosing import answer, assumption_list, confidence_picture, reliability_part, tie_box
-from pages.ui.state import current_session
-from pages.ui.tables import shown_health
-from pages.ui.views import back_button, gate, page_head, picture, table
-from pages.ui.words import counted, share
+from engine.diagnose.collapse import collapse_report
+from pages.ui.parts.collapse import answer, assumption_list, confidence_picture, reliability_part, tie_box
+from pages.ui.parts.page import back_button, gate, page_head, picture, table
+from pages.ui.session.state import current_session
+from pages.ui.show.collapse_charts import collapse_heat_map
+from pages.ui.show.tables import shown_health
+from pages.ui.show.words import counted, share
 
 session = current_session()
 page_head(session, "collapse", "Can I trust confidence here?")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.export.certificate import Certificate
-from pages.ui.exporting import certificate_view, missing_teacher, order_form
-from pages.ui.progress import watch_job
-from pages.ui.state import current_session
-from pages.ui.views import gate, page_head, user_errors
+from engine.exports.certificate import Certificate
+from pages.ui.parts.export import certificate_view, missing_teacher, order_form
+from pages.ui.parts.page import gate, page_head, user_errors
+from pages.ui.parts.progress import watch_job
+from pages.ui.session.state import current_session
 
 session = current_session()
 page_head(session, "export", "Is the file what I chose?")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.progress import watch_job
-from pages.ui.state import current_session
-from pages.ui.studying import families, show_study, study_form, study_result
-from pages.ui.views import page_head, user_errors
+from pages.ui.parts.page import page_head, user_errors
+from pages.ui.parts.progress import watch_job
+from pages.ui.parts.study import families, show_study, study_form, study_result
+from pages.ui.session.state import current_session
 
 session = current_session()
 page_head(session, "study", "Does this hold on my models?")

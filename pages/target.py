@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui import jobs
-from pages.ui.labeling import labeling_desk
-from pages.ui.progress import watch_job
-from pages.ui.state import current_session
-from pages.ui.targeting import (
+from pages.ui.jobs import control as jobs
+from pages.ui.parts.labeling import labeling_desk
+from pages.ui.parts.page import gate, next_button, page_head, user_errors
+from pages.ui.parts.progress import watch_job
+from pages.ui.parts.target import (
     checks_box,
     class_balance,
     image_source,
@@ -17,7 +17,7 @@ from pages.ui.targeting import (
     summary,
     thumbnails,
 )
-from pages.ui.views import gate, next_button, page_head, user_errors
+from pages.ui.session.state import current_session
 
 session = current_session()
 page_head(session, "target", "Is my evidence fit to decide?")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.family import costs
+from engine.family.cost import costs
 from engine.types import Recipe
-from pages.ui import jobs
-from pages.ui.actions import load_path, load_timm, load_upload, open_predictions
-from pages.ui.charts import layer_bars
-from pages.ui.progress import watch_job
-from pages.ui.state import Session, current_session
-from pages.ui.tables import layer_table
-from pages.ui.teaching import model_facts, preprocessing_form, sample_cards
-from pages.ui.views import next_button, page_head, picture, plain, table, user_errors
-from pages.ui.words import counted, listed, share, size
+from pages.ui.jobs import control as jobs
+from pages.ui.parts.page import next_button, page_head, picture, plain, table, user_errors
+from pages.ui.parts.progress import watch_job
+from pages.ui.parts.teacher import model_facts, preprocessing_form, sample_cards
+from pages.ui.session.actions import load_path, load_timm, load_upload, open_predictions
+from pages.ui.session.state import Session, current_session
+from pages.ui.show.charts import layer_bars
+from pages.ui.show.tables import layer_table
+from pages.ui.show.words import counted, listed, share, size
 
 
 def own_model(session: Session) -> None:

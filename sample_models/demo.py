@@ -15,13 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.choose import choose, statistics_of
-from engine.export import check_folder, write
-from engine.family import parse_slug
-from engine.predict import ProgressReport
-from engine.samples import SAMPLES, load_sample_teacher, sample_names, sample_target
-from engine.sampling import draw_sample
+from engine.decide.choose import choose, statistics_of
+from engine.exports.place import check_folder
+from engine.exports.writing import write
+from engine.family.recipes import parse_slug
+from engine.predictions.runner import ProgressReport
+from engine.rules.sampling import draw_sample
+from engine.samples import SAMPLES, sample_names, sample_target
 from engine.target import normalise, prepare
+from engine.teacher.load import load_sample_teacher
 from engine.types import Choice, Predictions, Teacher, UserError
 from sample_models.families import predict_digits
 from sample_models.measure import Truth, truth_of

@@ -15,11 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.family import standard_family
-from engine.predict import ProgressReport, default_store, predict
-from engine.predictions import save_predictions
-from engine.samples import FOLDER, SAMPLES, SampleTarget, load_sample_teacher, sample_names, sample_target
+from engine.family.recipes import standard_family
+from engine.predictions.file import save_predictions
+from engine.predictions.gather import predict
+from engine.predictions.runner import ProgressReport
+from engine.predictions.store import default_store
+from engine.samples import FOLDER, SAMPLES, SampleTarget, sample_names, sample_target
 from engine.target import open_images
+from engine.teacher.load import load_sample_teacher
 from engine.types import Floats, Predictions, Teacher
 
 POOL_BITS, TEST_BITS = 14, 9  # significant bits kept of each probability

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.auto import CALIBRATED_RULES
-from engine.choose import METHODS, choose, statistics_of
-from engine.diagnostics import COLLAPSE_FACTOR, collapse_rates
-from engine.pool import FLOOR, PoolStatistics
-from engine.samples import FOLDER, load_sample_predictions, sample_names
-from engine.sampling import draw_sample
-from engine.selectors import SUPERVISED
+from engine.decide.choose import METHODS, choose, statistics_of
+from engine.diagnose.health import COLLAPSE_FACTOR, collapse_rates
+from engine.predictions.file import load_sample_predictions
+from engine.recommend.auto import CALIBRATED_RULES
+from engine.rules.sampling import draw_sample
+from engine.rules.statistics import FLOOR, PoolStatistics
+from engine.rules.supervised import SUPERVISED
+from engine.samples import FOLDER, sample_names
 from engine.types import Floats, Ints, Predictions
 
 MARKER = "<!-- measured: everything below is written by `python -m sample_models.measure --update` -->"

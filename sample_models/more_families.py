@@ -18,12 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from engine.importers.timm import build
-from engine.importers.torch import import_module
-from engine.predict import default_store
-from engine.predictions import save_predictions
+from engine.predictions.file import save_predictions
+from engine.predictions.store import default_store
 from engine.samples import DIGIT_PREPROCESSING, SampleTarget, handwritten_digits
 from engine.target import normalise
+from engine.teacher.importers.timm import build
+from engine.teacher.importers.torch import import_module
 from engine.types import Teacher
 from sample_models.digits import SIDE, Digits, render_glyphs
 from sample_models.families import predict_digits

@@ -20,13 +20,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.family import standard_family
-from engine.importers.graph import save
-from engine.importers.onnx import import_graph
-from engine.importers.torch import import_module
-from engine.predict import PoolOptions, ProgressReport, default_store, predict
+from engine.family.recipes import standard_family
+from engine.predictions.gather import predict
+from engine.predictions.pixels import PoolOptions
+from engine.predictions.runner import ProgressReport
+from engine.predictions.store import default_store
 from engine.samples import FOLDER
 from engine.target import ImageSet, labels_from_folders, open_images, prepare
+from engine.teacher.graph import save
+from engine.teacher.importers.onnx import import_graph
+from engine.teacher.importers.torch import import_module
 from engine.types import Ints, Preprocessing, Teacher, UserError
 from sample_models.families import ship
 from sample_models.photo_training import accuracy, build_lite0, fine_tune, lite0_preprocessing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from engine.importers.timm import timm
+from engine.teacher.importers.timm import timm
 from sample_models.digits import N_CLASSES, SIDE
 
 

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.importers.timm import build
 from engine.samples import DIGIT_CLASSES, DIGIT_PREPROCESSING, FOLDER, SAMPLES, sample_target
+from engine.teacher.importers.timm import build
 from sample_models.digits import Digits, Jitter, render_digits
 from sample_models.torch_nets import DigitResNet, build_vit
 from sample_models.torch_training import Schedule, fit, hard_targets, logits_of
@@ -87,8 +87,8 @@ def train_vit(source: Digits, seed: int = 0) -> Trained:
     fit(model, _tensor(inputs), soft, VIT, temperature=TEMPERATURE)
 
     def write(path: Path) -> None:
-        from engine.importers.graph import save
-        from engine.importers.torch import import_module
+        from engine.teacher.graph import save
+        from engine.teacher.importers.torch import import_module
 
         shape = (1, DIGIT_PREPROCESSING.height, DIGIT_PREPROCESSING.width)
         save(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.importers.onnx import import_graph
+from engine.teacher.importers.onnx import import_graph
 from engine.types import Teacher
 
 AXES = {"conv": (3,), "depthwise": (2, 3), "up": (1,), "tokens": (1,), "heads": (1, 2), "out": (1,)}

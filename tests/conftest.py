@@ -34,7 +34,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]
     """No process is started; what would have been is listed as (kind, arguments)."""
     calls: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(
-        "pages.ui.jobs.start", lambda folder, kind, **arguments: calls.append((kind, arguments))
+        "pages.ui.jobs.control.start", lambda folder, kind, **arguments: calls.append((kind, arguments))
     )
     return calls
 
@@ -42,7 +42,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]
 @pytest.fixture
 def sample_folder(tmp_path: Path, family: Predictions, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two samples ship with the synthetic family as their predictions."""
-    from engine.predictions import save_predictions
+    from engine.predictions.file import save_predictions
 
     folder = tmp_path / "samples"
     folder.mkdir()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.predictions import make_predictions
+from engine.predictions.file import make_predictions
 from engine.types import Predictions
 
 

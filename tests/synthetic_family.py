@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.family import costs, standard_family
-from engine.predictions import make_predictions
+from engine.family.cost import costs
+from engine.family.recipes import standard_family
+from engine.predictions.file import make_predictions
 from engine.types import Floats, Predictions
 from tests.tiny_teacher import tiny_teacher
 

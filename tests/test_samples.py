@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.choose import METHODS, choose, statistics_of
-from engine.estimators import LABEL_FREE
-from engine.family import standard_family
+from engine.decide.choose import METHODS, choose, statistics_of
+from engine.family.recipes import standard_family
+from engine.predictions.file import load_sample_predictions
+from engine.rules.label_free import LABEL_FREE
+from engine.rules.sampling import draw_sample
 from engine.samples import (
     DIGIT_CLASSES,
     DIGIT_PREPROCESSING,
@@ -23,12 +25,10 @@ from engine.samples import (
     POOL_SIZE,
     SAMPLES,
     TEST_SIZE,
-    load_sample_predictions,
-    load_sample_teacher,
     sample_names,
     sample_target,
 )
-from engine.sampling import draw_sample
+from engine.teacher.load import load_sample_teacher
 from engine.types import Predictions, Teacher, UserError
 from sample_models.measure import truth_of
 
@@ -161,8 +161,8 @@ def test_every_font_draws_ten_different_digits() -> None:
 def _probabilities(teacher: Teacher, images: NDArray[np.uint8]) -> NDArray[np.float32]:
     from scipy.special import softmax
 
-    from engine.importers.runtime import open_session, run
     from engine.target import normalise, prepare
+    from engine.teacher.runtime import open_session, run
 
     pixels = np.stack(
         [prepare(np.repeat(image[..., None], 3, axis=2), teacher.preprocessing) for image in images]
@@ -174,7 +174,7 @@ def _probabilities(teacher: Teacher, images: NDArray[np.uint8]) -> NDArray[np.fl
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TEACHERS)
 def test_teacher_opens_by_its_spec_and_predicts_what_ships(name: str) -> None:
-    from engine.teacher import load_teacher
+    from engine.teacher.load import load_teacher
 
     target, shipped = sample_target(), load_sample_predictions(name)
     probs = _probabilities(load_teacher(f"sample:{name}"), target.pool_images)
@@ -185,7 +185,7 @@ def test_teacher_opens_by_its_spec_and_predicts_what_ships(name: str) -> None:
 
 @pytest.mark.slow
 def test_bare_weights_open_with_the_name_of_their_architecture() -> None:
-    from engine.teacher import load_teacher
+    from engine.teacher.load import load_teacher
 
     teacher = load_teacher(
         FOLDER / "digits-efficientnet.safetensors",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from engine.choose import admissible_under, statistics_of
-from engine.estimators import estimate_all
-from engine.family import parse_budget
-from engine.predictions import load_predictions
+from engine.decide.choose import admissible_under, statistics_of
+from engine.family.cost import parse_budget
+from engine.predictions.file import load_predictions
+from engine.rules.label_free import estimate_all
 
 HELP = "score all candidates of a predictions file with every label-free rule"
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.commands.select import labeled_sample
-from engine.family import parse_candidate, parse_slug, standard_family
+from engine.family.recipes import parse_candidate, parse_slug, standard_family
 from engine.types import Floats, Predictions, Recipe, Teacher, UserError
 
 if TYPE_CHECKING:
-    from engine.export import Certificate
+    from engine.exports.certificate import Certificate
 
 HELP = "write a candidate as packed ONNX with its certificate"
 
@@ -64,7 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    from engine.export import check_folder, check_predictions, check_zip, write, write_bundle
+    from engine.exports.bundle import write_bundle
+    from engine.exports.evidence import check_predictions
+    from engine.exports.place import check_folder, check_zip
+    from engine.exports.writing import write
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")
@@ -96,7 +99,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _record(certificate: Certificate) -> dict[str, Any]:
-    from engine.export.report import size_words
+    from engine.exports.report import size_words
 
     return {
         "recipe": certificate.recipe,
@@ -141,7 +144,7 @@ def _progress(done: int, total: int) -> None:
 
 def _load_teacher(args: argparse.Namespace) -> Teacher:
     from engine.commands.predict_arguments import choose_preprocessing, read_class_names
-    from engine.teacher import load_teacher
+    from engine.teacher.load import load_teacher
 
     teacher = load_teacher(
         args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names)
@@ -189,9 +192,9 @@ def _evidence(args: argparse.Namespace) -> tuple[Predictions | None, dict[str, A
         if args.method or args.labels:
             raise UserError("--method and --labels need the --predictions they choose from.")
         return None, {}
-    from engine.choose import choose
-    from engine.export import choice_evidence
-    from engine.predictions import load_predictions
+    from engine.decide.choose import choose
+    from engine.exports.evidence import choice_evidence
+    from engine.predictions.file import load_predictions
 
     predictions = load_predictions(args.predictions)
     with Path(args.predictions).open("rb") as file:

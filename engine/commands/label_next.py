@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from engine.active import label_next, labels_to_halve
-from engine.auto import AUTO, prepare
-from engine.calibrated import calibrate
-from engine.choose import admissible_under, choose, statistics_of
 from engine.commands.select import labeled_sample, with_class_names
-from engine.family import parse_budget
-from engine.predictions import load_predictions
-from engine.suspects import suspects
+from engine.decide.choose import admissible_under, choose, statistics_of
+from engine.family.cost import parse_budget
+from engine.predictions.file import load_predictions
+from engine.recommend.auto import AUTO, prepare
+from engine.recommend.calibrated import calibrate
+from engine.recommend.next_labels import label_next, labels_to_halve
+from engine.recommend.suspects import suspects
 from engine.types import LabeledSample, UserError
 
 HELP = "name the images whose labels would decide between the contenders"

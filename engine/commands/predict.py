@@ -23,18 +23,13 @@ from engine.commands.predict_arguments import (
     read_class_names,
 )
 from engine.commands.progress import progress_bar
-from engine.predict import (
-    Pool,
-    PoolOptions,
-    ProgressReport,
-    available_cores,
-    default_store,
-    labels_in_pool_order,
-    peak_memory_estimate,
-    prepare_pool,
-    reading,
-)
-from engine.structure import structural_problems, teacher_problems
+from engine.diagnose.evidence import structural_problems, teacher_problems
+from engine.predictions.gather import labels_in_pool_order, reading
+from engine.predictions.machine import available_cores
+from engine.predictions.memory import peak_memory_estimate
+from engine.predictions.pixels import Pool, PoolOptions, prepare_pool
+from engine.predictions.runner import ProgressReport
+from engine.predictions.store import default_store
 from engine.target import ImageSet, duplicates, open_images
 from engine.types import UNLABELED, Ints, Predictions, Recipe, Teacher, UserError
 
@@ -136,9 +131,9 @@ def _label_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    from engine.predict import predict
-    from engine.predict.split import hold_out
-    from engine.predictions import save_predictions
+    from engine.predictions.file import save_predictions
+    from engine.predictions.gather import predict
+    from engine.predictions.split import hold_out
 
     _check(args)
     started = time.monotonic()
@@ -184,7 +179,7 @@ class _Plan:
 
 
 def _make_plan(args: argparse.Namespace) -> _Plan:
-    from engine.predict.split import check_hold_out
+    from engine.predictions.split import check_hold_out
 
     teacher = _load_teacher(args)
     recipes = choose_family(teacher, args)
@@ -212,8 +207,8 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
 
 
 def _load_teacher(args: argparse.Namespace) -> Teacher:
-    from engine.importers.graph import restate
-    from engine.teacher import load_teacher
+    from engine.teacher.graph import restate
+    from engine.teacher.load import load_teacher
 
     teacher = load_teacher(
         args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names)

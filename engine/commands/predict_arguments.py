@@ -12,20 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from engine.family import (
+from engine.family.cost import admissible, costs, parse_budget
+from engine.family.recipes import (
     BITS,
     GRANULARITIES_STANDARD,
     PERCENTILES,
-    admissible,
-    costs,
     custom_family,
-    parse_budget,
     parse_candidate,
     standard_family,
 )
-from engine.labels import read_labels
-from engine.predict import Pool
+from engine.predictions.pixels import Pool
 from engine.target import ImageSet, labels_from_folders
+from engine.target.labels import read_labels
 from engine.types import UNLABELED, Granularity, Ints, Preprocessing, Recipe, Teacher, UserError
 
 ENDS = {"both": (False, True), "float": (True,), "quantized": (False,)}

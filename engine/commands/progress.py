@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
-from engine.predict import ProgressReport
+from engine.predictions.runner import ProgressReport
 
 _WIDTH = 30
 

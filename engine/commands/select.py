@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.anchors import ANCHORS
-from engine.choose import METHODS, admissible_under, choose
-from engine.family import parse_budget, stored_costs
-from engine.labels import read_labels, sample_from_array
-from engine.predictions import load_predictions
+from engine.decide.choose import METHODS, admissible_under, choose
+from engine.family.cost import parse_budget, stored_costs
+from engine.predictions.file import load_predictions
+from engine.rules.anchors import ANCHORS
+from engine.target.labels import read_labels, sample_from_array
 from engine.types import Choice, Floats, LabeledSample, Predictions, UserError
 
 HELP = "choose a candidate with one rule, from few or no labels"

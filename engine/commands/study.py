@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.anchors import ANCHORS
-from engine.choose import METHODS
-from engine.family import parse_budget
-from engine.study.active import ACTIVE
-from engine.study.config import STUDY_RULES, StudyConfig
-from engine.study.findings import summary as findings
-from engine.study.report import write_report
-from engine.study.run import run_study
+from engine.decide.choose import METHODS
+from engine.family.cost import parse_budget
+from engine.rules.anchors import ANCHORS
+from engine.study.protocol.active import ACTIVE
+from engine.study.protocol.config import STUDY_RULES, StudyConfig
+from engine.study.protocol.run import run_study
+from engine.study.report.page import write_report
+from engine.study.tables.findings import summary as findings
 from engine.types import UserError
 
 HELP = "run the paper's protocol on predictions files and write tables, figures and a report"

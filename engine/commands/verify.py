@@ -19,8 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     from engine.commands.export import prepared_images
-    from engine.export import verify
-    from engine.export.verification import bundle_preprocessing
+    from engine.exports.verification import bundle_preprocessing, verify
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")

@@ -1,0 +1,1 @@
+"""The paper's protocol on any families: protocol -> tables -> figures -> report."""

@@ -4,11 +4,12 @@ them.
 
 from collections.abc import Iterator
 
-from engine.export.graph import float_model, pack_model
-from engine.export.profile import measure_profiles
-from engine.family import parse_slug, weight_bytes
-from engine.importers.timm import build
-from engine.importers.torch import import_module
+from engine.exports.graph import float_model, pack_model
+from engine.exports.profile import measure_profiles
+from engine.family.cost import weight_bytes
+from engine.family.recipes import parse_slug
+from engine.teacher.importers.timm import build
+from engine.teacher.importers.torch import import_module
 from engine.types import Teacher
 
 # Recipes that quantize everything, so that neither the stem nor the head is left out of the ratio.

@@ -23,10 +23,14 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from engine.family import candidate_weights, standard_family
-from engine.predict import available_cores, peak_memory_estimate, predict, runner, running_order
-from engine.predict.model import Session, without_kernels
-from engine.quantize import Percentiles
+from engine.family.quantize import Percentiles
+from engine.family.recipes import standard_family
+from engine.family.weights import candidate_weights
+from engine.predictions import runner
+from engine.predictions.gather import predict, running_order
+from engine.predictions.machine import available_cores
+from engine.predictions.memory import peak_memory_estimate
+from engine.predictions.model import Session, without_kernels
 from engine.target import normalise, open_images, prepare
 from engine.types import Recipe, Teacher
 
@@ -203,7 +207,7 @@ def _worker_memory() -> Iterator[dict[str, int]]:
                     status = (folder / "status").read_text()
                     if (
                         f"PPid:\t{os.getpid()}\n" in status
-                        and b"engine.predict.worker" in (folder / "cmdline").read_bytes()
+                        and b"engine.predictions.worker" in (folder / "cmdline").read_bytes()
                     ):
                         peaks[folder.name] = 1024 * int(
                             next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]
@@ -227,8 +231,8 @@ def _seconds(run: Callable[[int], None], batch: int) -> float:
 def _torch_row(name: str, part: Slice) -> str:
     import torch
 
-    from engine.importers.timm import build, timm_preprocessing
-    from engine.importers.torch import import_module
+    from engine.teacher.importers.timm import build, timm_preprocessing
+    from engine.teacher.importers.torch import import_module
 
     torch.manual_seed(0)
     torch.set_num_threads(available_cores())
@@ -267,7 +271,7 @@ def _torch_row(name: str, part: Slice) -> str:
 def _keras_row(part: Slice) -> str:
     import keras
 
-    from engine.importers.keras import import_model
+    from engine.teacher.importers.keras import import_model
 
     keras.utils.set_random_seed(0)
     model = keras.applications.MobileNetV2((224, 224, 3), weights=None, classes=N_CLASSES)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.choose import choose, statistics_of
-from engine.doubt import EPSILON, SURE
-from engine.pool import FLOOR
-from engine.predictions import load_predictions
+from engine.decide.choose import choose, statistics_of
+from engine.predictions.file import load_predictions
+from engine.recommend.doubt import EPSILON, SURE
+from engine.rules.sampling import draw_sample
+from engine.rules.statistics import FLOOR
 from engine.samples import FOLDER
-from engine.sampling import draw_sample
 from engine.types import Predictions
 
 RULES = ("val-ce", "val-acc", "ce-combo", "alignment", "calibrated", "auto")

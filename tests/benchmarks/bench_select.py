@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from engine.estimators import LABEL_FREE
-from engine.pool import _optimal_transport, pool_statistics
-from engine.selectors import SUPERVISED, sample_evidence, search_coefficient, select
+from engine.rules.label_free import LABEL_FREE
+from engine.rules.statistics import _optimal_transport, pool_statistics
+from engine.rules.supervised import SUPERVISED, sample_evidence, search_coefficient, select
 from engine.types import LabeledSample
 from tests import literal
 from tests.families import random_arrays

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.predictions import save_predictions
-from engine.sampling import control_permutation, draw_sample
-from engine.selectors import SUPERVISED
-from engine.study.config import StudyConfig
-from engine.study.protocol import run_family
-from engine.study.run import run_study
+from engine.predictions.file import save_predictions
+from engine.rules.sampling import control_permutation, draw_sample
+from engine.rules.supervised import SUPERVISED
+from engine.study.protocol.config import StudyConfig
+from engine.study.protocol.one_family import run_family
+from engine.study.protocol.run import run_study
 from engine.types import LabeledSample, Predictions
 from tests import literal
 from tests.study.families import make_family

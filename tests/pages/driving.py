@@ -9,9 +9,9 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 from engine.types import Teacher
-from pages.ui.outline import outline_of
-from pages.ui.state import Session
-from pages.ui.workspace import write_json
+from pages.ui.session.state import Session
+from pages.ui.workspace.folder import write_json
+from pages.ui.workspace.outline import outline_of
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 

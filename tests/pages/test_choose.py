@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.choose import choose
+from engine.decide.choose import choose
 from engine.types import LabeledSample, Predictions
-from pages.ui.actions import reveal_labels
-from pages.ui.record import Step
-from pages.ui.words import share
+from pages.ui.session.actions import reveal_labels
+from pages.ui.session.record import Step
+from pages.ui.show.words import share
 from tests.pages.driving import go, open_app, session_of, text_of, with_sample
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
@@ -36,7 +36,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         return call
 
-    import pages.ui.state as state
+    from pages.ui.session import state
 
     for name in calls:
         monkeypatch.setattr(state, name, counting(name, getattr(state, name)))
@@ -139,7 +139,7 @@ def test_others_that_do_as_well_are_listed_cheapest_first() -> None:
 
 def recommend(app: AppTest, monkeypatch: pytest.MonkeyPatch, name: str, **details: Any) -> None:
     """Make the engine recommend a candidate of our choosing."""
-    import pages.ui.state as state
+    from pages.ui.session import state
 
     real = state.decide
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pages.ui.actions import reveal_labels
+from pages.ui.session.actions import reveal_labels
 from tests.pages.driving import go, open_app, session_of, text_of, with_sample
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
@@ -30,7 +30,7 @@ def test_with_labels_it_measures() -> None:
     ("n", "words"), [(1, "**1 candidate** gives one class"), (2, "**2 candidates** give one class")]
 )
 def test_one_candidate_and_many(monkeypatch: pytest.MonkeyPatch, n: int, words: str) -> None:
-    monkeypatch.setattr("engine.collapse.CollapseReport.n_single_class", property(lambda _: n))
+    monkeypatch.setattr("engine.diagnose.collapse.CollapseReport.n_single_class", property(lambda _: n))
     assert words in text_of(go(with_sample(open_app()), "collapse"))
 
 
@@ -56,7 +56,7 @@ def test_a_rerun_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a rerun must not compute")
 
     for name in ("collapse_report", "reliability_table"):
-        monkeypatch.setattr(f"engine.collapse.{name}", refuse)
-    monkeypatch.setattr("pages.ui.state.decide", refuse)
+        monkeypatch.setattr(f"engine.diagnose.collapse.{name}", refuse)
+    monkeypatch.setattr("pages.ui.session.state.decide", refuse)
     app.run()
     assert not app.exception

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from engine.export.certificate import Certificate, Check, Profile, Sizes
-from pages.ui.actions import open_predictions
-from pages.ui.record import Step
-from pages.ui.workspace import write_bytes
+from engine.exports.certificate import Certificate, Check, Profile, Sizes
+from pages.ui.session.actions import open_predictions
+from pages.ui.session.record import Step
+from pages.ui.workspace.folder import write_bytes
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
 from tests.tiny_teacher import tiny_teacher
 

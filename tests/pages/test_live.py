@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.predictions import load_predictions
+from engine.predictions.file import load_predictions
 from engine.types import UserError
-from pages.ui import jobs
-from pages.ui.actions import (
+from pages.ui.jobs import control as jobs
+from pages.ui.session.actions import (
     ModelFacts,
     labels_of_folders,
     load_path,
@@ -22,9 +22,9 @@ from pages.ui.actions import (
     run_family,
     use_images,
 )
-from pages.ui.record import Step
+from pages.ui.session.record import Step
 from tests.pages.driving import go, open_app, session_of, text_of
-from tests.pages.test_jobs import picture, wait_for
+from tests.pages.ui.jobs.test_control import picture, wait_for
 from tests.tiny_teacher import tiny_teacher
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    from engine.importers.graph import save
+    from engine.teacher.graph import save
 
     path = tmp_path / "tiny.onnx"
     save(tiny_teacher(), path)

@@ -12,9 +12,9 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from engine.study.config import StudyConfig
-from engine.study.run import run_study
-from pages.ui.study_charts import page_chart
+from engine.study.protocol.config import StudyConfig
+from engine.study.protocol.run import run_study
+from pages.ui.parts.study_charts import page_chart
 from tests.pages.driving import go, open_app, session_of, text_of
 
 Started = list[tuple[str, dict[str, Any]]]
@@ -69,8 +69,8 @@ def test_shows_a_finished_study_and_computes_once(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a rerun must not compute")
 
-    monkeypatch.setattr("pages.ui.studying.make_tables", refuse)
-    monkeypatch.setattr("pages.ui.studying.make_charts", refuse)
-    monkeypatch.setattr("pages.ui.studying.load_study", refuse)
+    monkeypatch.setattr("pages.ui.parts.study.make_tables", refuse)
+    monkeypatch.setattr("pages.ui.parts.study.make_charts", refuse)
+    monkeypatch.setattr("pages.ui.parts.study.load_study", refuse)
     app.run()
     assert not app.exception

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from engine.types import UserError
-from pages.ui.actions import read_labels_csv, reveal_labels, safe_name, store_upload, upload_images
-from pages.ui.labeling import keys_for
-from pages.ui.record import Step
-from pages.ui.state import Session
+from pages.ui.parts.labeling import keys_for
+from pages.ui.session.actions import read_labels_csv, reveal_labels, safe_name, store_upload, upload_images
+from pages.ui.session.record import Step
+from pages.ui.session.state import Session
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
-from tests.pages.test_jobs import picture
+from tests.pages.ui.jobs.test_control import picture
 from tests.tiny_teacher import tiny_teacher
 
 Started = list[tuple[str, dict[str, Any]]]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.family import cost
+from engine.family.cost import cost
 from engine.types import Recipe, UserError
-from pages.ui.actions import ModelFacts, load_path, load_timm, load_upload, open_predictions
-from pages.ui.teaching import store_facts
-from pages.ui.words import ARCHITECTURE, CLASSES, form_words, share
+from pages.ui.parts.teacher import store_facts
+from pages.ui.session.actions import ModelFacts, load_path, load_timm, load_upload, open_predictions
+from pages.ui.show.words import ARCHITECTURE, CLASSES, form_words, share
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
 from tests.tiny_teacher import tiny_teacher
 
@@ -145,6 +145,6 @@ def test_demo_refuses_paths_and_downloads(started: Started, monkeypatch: pytest.
 
 
 def test_text_of_strangers_is_shown_as_it_stands() -> None:
-    from pages.ui.views import plain
+    from pages.ui.parts.page import plain
 
     assert plain("a_b [x](http://e) :smile:") == "a\\_b \\[x\\](http\\://e) \\:smile\\:"

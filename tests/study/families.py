@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.family import standard_family
-from engine.predictions import make_predictions
+from engine.family.recipes import standard_family
+from engine.predictions.file import make_predictions
 from engine.types import Predictions
 
 

@@ -1,0 +1,115 @@
+"""From predictions and labels to a Choice: the one entry that command line, app and study call for any rule.
+
+Knows which rule needs what. Formulas live in rules and recommend; sentences of doubt in advice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.family.cost import admissible
+from engine.recommend.advice import warnings_for
+from engine.recommend.auto import AUTO, CALIBRATED_RULES, calibrated_choice
+from engine.rules.anchors import ANCHORS, anchor_scores
+from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE, estimate, precision_order
+from engine.rules.statistics import FLOOR, PoolStatistics, pool_statistics
+from engine.rules.supervised import SUPERVISED, runner_up_of, sample_evidence, select
+from engine.types import Bools, Choice, Estimate, LabeledSample, Predictions, UserError
+
+RECOMMENDED = AUTO  # the rule whose pick the app and the command line put first
+METHODS: tuple[str, ...] = (*CALIBRATED_RULES, *SUPERVISED, *LABEL_FREE, HIGHEST_PRECISION)
+
+
+def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStatistics:
+    """Make the shared pass over a predictions file's pool."""
+    return pool_statistics(
+        predictions.teacher, predictions.candidates, calibration=predictions.calibration, floor=floor
+    )
+
+
+def admissible_under(predictions: Predictions, budget: float | None) -> Bools | None:
+    """Return the mask of candidates within a relative memory budget, or None for no budget.
+
+    Raises UserError if the file has no costs or nothing fits.
+    """
+    if budget is None:
+        return None
+    if predictions.cost is None:
+        raise UserError(
+            "a memory budget needs the `cost` of each candidate, which this predictions file lacks. Add it,"
+            " or drop the budget."
+        )
+    if not budget > 0:
+        raise UserError(
+            f"the memory budget is {budget:g}; it must be a positive share of the float teacher, e.g. 0.22."
+        )
+    mask = admissible(predictions.cost, budget)
+    if not mask.any():
+        cheapest = float(predictions.cost.min())
+        raise UserError(
+            f"no candidate fits a budget of {budget:.3g}; the cheapest needs {cheapest:.3g} of float memory."
+            " Raise the budget."
+        )
+    return mask
+
+
+def choose(
+    method: str,
+    predictions: Predictions,
+    sample: LabeledSample | None = None,
+    *,
+    pool: PoolStatistics | None = None,
+    admissible: Bools | None = None,
+    anchor: str = "pool",
+    floor: float = FLOOR,
+    repetition: int = 0,
+) -> Choice:
+    """Run one rule on predictions (and, for supervised rules, a labeled sample) and return its Choice with
+    warnings.
+
+    `pool` saves recomputing the shared statistics; `repetition` seeds the permutation control and the
+    subsample anchor.
+    """
+    if method not in METHODS:
+        raise UserError(f"unknown method {method!r}. Use one of: {', '.join(METHODS)}.")
+    if anchor not in ANCHORS:
+        raise UserError(f"unknown anchor {anchor!r}. Use one of: {', '.join(ANCHORS)}.")
+    if method in SUPERVISED and (sample is None or sample.n == 0):
+        raise UserError(
+            f"{method} needs labels and got none. Give a labels CSV, or use a label-free rule such as"
+            " distortion."
+        )
+    if method == HIGHEST_PRECISION:
+        order = precision_order(predictions.names, predictions.cost)
+        return _label_free_choice(estimate(method, order, "higher", admissible), predictions)
+    pool = pool or statistics_of(predictions, floor=floor)
+    if method in CALIBRATED_RULES:
+        return calibrated_choice(method, predictions, pool, sample, admissible=admissible, floor=floor)
+    if method in LABEL_FREE:
+        rule = LABEL_FREE[method]
+        return _label_free_choice(estimate(method, rule.score(pool), rule.better, admissible), predictions)
+    assert sample is not None
+    evidence = sample_evidence(
+        predictions.teacher, predictions.candidates, sample, floor=floor, repetition=repetition
+    )
+    base = anchor_scores(anchor, predictions.teacher, pool, sample, floor=floor, repetition=repetition)
+    choice = select(method, evidence, base, predictions.names, admissible=admissible)
+    return replace(
+        choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=sample.labels)
+    )
+
+
+def _label_free_choice(verdict: Estimate, predictions: Predictions) -> Choice:
+    signed = verdict.scores if verdict.better == "lower" else -verdict.scores
+    runner_up = runner_up_of(signed, verdict.pick)
+    choice = Choice(
+        method=verdict.rule,
+        index=verdict.pick,
+        name=predictions.names[verdict.pick],
+        scores=verdict.scores,
+        better=verdict.better,
+        ties=verdict.ties,
+        runner_up=runner_up,
+        margin=None if runner_up is None else float(signed[runner_up] - signed[verdict.pick]),
+    )
+    return replace(choice, warnings=warnings_for(choice, n_classes=predictions.n_classes))

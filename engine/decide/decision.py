@@ -1,0 +1,96 @@
+"""The decision: every rule's choice on the same evidence, and the one that is recommended.
+
+Knows which rules apply. Formulas stay in the rules' own rooms; the tables that explain are in `tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from engine.decide.choose import METHODS, RECOMMENDED, choose
+from engine.decide.tables import candidates_table, rule_table
+from engine.rules.label_free import HIGHEST_PRECISION
+from engine.rules.statistics import FLOOR, PoolStatistics
+from engine.rules.supervised import SUPERVISED
+from engine.types import Bools, Choice, LabeledSample, Predictions, UserError
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Every rule's choice on the same evidence, the one we recommend, and the tables that explain it."""
+
+    recommended: Choice
+    choices: Mapping[str, Choice]
+    rules: pd.DataFrame
+    candidates: pd.DataFrame
+    teacher_loss: float | None  # mean -log q_f(y) on S; None without labels
+
+    @property
+    def n_labels(self) -> int:
+        return self.recommended.n_labels
+
+    @property
+    def same(self) -> tuple[int, ...]:
+        """Candidates that cannot be told apart from the recommended one, itself left out; empty if the rule
+        does not say.
+        """
+        return tuple(
+            index
+            for index in self.recommended.details.get("indistinguishable", ())
+            if index != self.recommended.index
+        )
+
+    @property
+    def cheapest(self) -> int | None:
+        """The cheapest candidate that is as good as the recommended one for all we know, if it is another
+        one.
+        """
+        index: int | None = self.recommended.details.get("cheapest_within")
+        return None if index == self.recommended.index else index
+
+
+def decide(
+    predictions: Predictions,
+    pool: PoolStatistics,
+    sample: LabeledSample | None,
+    admissible: Bools | None = None,
+    *,
+    skip: Collection[str] = (),
+) -> Decision:
+    """Run every rule that the evidence allows except those to `skip`, and gather the tables.
+
+    Raises UserError if no candidate is admissible.
+    """
+    given = sample if sample is not None and sample.n else None
+    choices: dict[str, Choice] = {}
+    for method in METHODS:
+        if method in skip or (method in SUPERVISED and given is None):
+            continue
+        try:
+            choices[method] = choose(method, predictions, given, pool=pool, admissible=admissible)
+        except UserError:
+            # The only rule that may not apply to foreign candidates: it needs slugs or costs to know the
+            # precision.
+            if method != HIGHEST_PRECISION:
+                raise
+    recommended = choices[RECOMMENDED]
+    candidates = candidates_table(predictions, pool, given, choices, admissible)
+    return Decision(
+        recommended=recommended,
+        choices=choices,
+        rules=rule_table(choices, candidates),
+        candidates=candidates,
+        teacher_loss=teacher_loss(predictions, given),
+    )
+
+
+def teacher_loss(predictions: Predictions, sample: LabeledSample | None) -> float | None:
+    """Return the float teacher's mean -log q_f(y) on S, or None without labels."""
+    if sample is None or not sample.n:
+        return None
+    right = np.asarray(predictions.teacher[sample.rows], dtype=np.float64)[np.arange(sample.n), sample.labels]
+    return float(np.mean(-np.log(np.maximum(right, FLOOR))))

@@ -1,0 +1,1 @@
+"""Can the evidence, the confidences and the assumptions be trusted here? Arrays in, findings out."""

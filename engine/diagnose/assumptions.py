@@ -1,0 +1,114 @@
+"""Does each label-free rule's assumption hold on this pool? One verdict a rule, with the number it rests on.
+
+Sees arrays only. A verdict that rests on a proxy says so; None means that it cannot be judged without labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.diagnose.health import CandidateHealth, Regime
+from engine.rules.label_free import LABEL_FREE, atc_mc, atc_ne
+from engine.rules.statistics import PoolStatistics
+from engine.types import Floats
+
+_BALANCE_LIMIT = 3.0  # largest over mean class share from which a uniform prior is called broken
+_TIE_LIMIT = 0.05  # share of the pool that may sit exactly on ATC's threshold
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """Whether a rule's assumption holds here: True, False, or None if this pool cannot tell."""
+
+    rule: str
+    holds: bool | None
+    sentence: str
+    is_proxy: bool
+
+
+def check_assumptions(
+    pool: PoolStatistics, teacher: Floats, health: CandidateHealth, regime: Regime
+) -> tuple[Assumption, ...]:
+    """Judge every label-free rule on this pool; teacher is (N, K)."""
+    shares = np.mean(np.asarray(teacher, dtype=np.float64), axis=0)
+    verdicts = {
+        "distortion": _teacher_verdict(health),
+        "avg-confidence": _confidence_verdict(regime),
+        "entropy": _confidence_verdict(regime),
+        "atc-mc": _tie_verdict(pool, atc_mc, regime),
+        "atc-ne": _tie_verdict(pool, atc_ne, regime),
+        "doc": (
+            None,
+            (
+                "It is the teacher's agreement corrected for confidence, so it is as good as the teacher's"
+                " classes are."
+            ),
+            True,
+        ),
+        **dict.fromkeys(("nuclear-norm", "softmax-corr", "cot"), _balance_verdict(shares)),
+    }
+    return tuple(Assumption(rule, *verdicts[rule]) for rule in LABEL_FREE)
+
+
+def _teacher_verdict(health: CandidateHealth) -> tuple[bool | None, str, bool]:
+    if health.is_proxy:
+        return None, "Whether the teacher is worth following cannot be seen without labels.", True
+    best = float(health.quality.max())
+    follower = float(health.quality[int(np.argmax(health.agreement))])
+    holds = best - follower <= 0.1
+    return (
+        holds,
+        (
+            f"The candidate closest to the teacher is right on {follower:.0%} of the labels; the best"
+            f" candidate on {best:.0%}."
+        ),
+        False,
+    )
+
+
+def _confidence_verdict(regime: Regime) -> tuple[bool | None, str, bool]:
+    measure = "teacher agreement" if regime.is_proxy else "accuracy"
+    if np.isnan(regime.correlation):
+        return (
+            None,
+            f"Confidence or {measure} is the same for every candidate, so their relation cannot be seen.",
+            regime.is_proxy,
+        )
+    holds = regime.kind in ("underconfident", "healthy") and regime.correlation > 0.5
+    return (
+        holds,
+        (
+            f"Across candidates, confidence and {measure} correlate at {regime.correlation:+.2f} (+1 would be"
+            " ideal)."
+        ),
+        regime.is_proxy,
+    )
+
+
+def _tie_verdict(
+    pool: PoolStatistics, rule: Callable[..., Floats], regime: Regime
+) -> tuple[bool | None, str, bool]:
+    loose = rule(pool)
+    on_threshold = loose - rule(pool, strict=True)
+    pick = int(np.argmax(loose))
+    tied = int(np.sum(loose == loose[pick]))
+    if on_threshold[pick] > _TIE_LIMIT and np.isfinite(loose).all():
+        return (
+            False,
+            (
+                f"{on_threshold[pick]:.0%} of its pick's rows sit exactly on the threshold (`>=` counts them,"
+                f" `>` would not), and {tied} candidates tie."
+            ),
+            False,
+        )
+    holds, sentence, is_proxy = _confidence_verdict(regime)
+    return holds, f"{tied} candidates share the best score. {sentence}", is_proxy
+
+
+def _balance_verdict(shares: Floats) -> tuple[bool | None, str, bool]:
+    ratio = float(shares.max() * len(shares))
+    sentence = f"The teacher's most frequent class takes {ratio:.1f} times its equal share of the pool."
+    return ratio <= _BALANCE_LIMIT, sentence, True

@@ -1,0 +1,322 @@
+"""Run an exported file every way a stranger may run it, and compare with the probabilities it must repeat.
+
+Knows onnxruntime, onnx's reference evaluator and the limits. Knows nothing of files, sizes or certificates as
+a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from engine.exports.certificate import Check
+from engine.family.weights import candidate_weights
+from engine.teacher.agreement import softmax
+from engine.types import Floats, Recipe, Teacher
+
+Weights = Mapping[str, NDArray[np.float32]]
+
+# of a probability, in onnxruntime: two orders above float32 rounding, two below what activation quantization
+# does
+LIMIT = 1e-5
+LARGEST_LIMIT = 1e-3  # where a model magnifies rounding; what quantized activations do is far beyond it
+REFERENCE_LIMIT = 1e-4  # the reference evaluator sums in another order, in NumPy
+KL_LIMIT = 1e-5
+FLOOR = 1e-8
+LEVELS = {
+    "disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+FOLDED = "session.disable_quant_qdq"  # onnxruntime's switch for folding packed weights to float at load
+_BATCH = 16
+_FAILURES: tuple[type[Exception], ...] = tuple(
+    getattr(ort.capi.onnxruntime_pybind11_state, name)
+    for name in (
+        "Fail",
+        "InvalidArgument",
+        "InvalidGraph",
+        "InvalidProtobuf",
+        "NotImplemented",
+        "RuntimeException",
+    )
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Inputs (n, ...) float32, the probabilities (n, K) it must repeat, what the file returns, and how far it
+    may be off.
+    """
+
+    images: NDArray[np.float32]
+    judged: Floats
+    output: str
+    limit: float = LIMIT
+
+
+def options(level: str = "all", *, folded: bool = False) -> ort.SessionOptions:
+    """Return onnxruntime's options for one optimization level, one thread, quiet."""
+    made = ort.SessionOptions()
+    made.graph_optimization_level = LEVELS[level]
+    made.intra_op_num_threads = made.inter_op_num_threads = 1
+    made.log_severity_level = 4
+    if folded:
+        made.add_session_config_entry(FOLDED, "1")
+    return made
+
+
+def probabilities(outputs: Floats, output: str) -> Floats:
+    """Return probabilities (n, K) of a file's raw outputs."""
+    return softmax(outputs) if output == "logits" else np.asarray(outputs, np.float64)
+
+
+def run_file(
+    content: bytes, images: NDArray[np.float32], output: str, settings: ort.SessionOptions
+) -> Floats:
+    """Return the probabilities (n, K) of an ONNX file on prepared images, in small batches."""
+    session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    batches = [session.run(None, {name: images[i : i + _BATCH]})[0] for i in range(0, len(images), _BATCH)]
+    return probabilities(np.concatenate(batches), output)
+
+
+def float_candidate(teacher: Teacher, weights: Weights) -> bytes:
+    """Return the float graph with a candidate's dequantized kernels: the model that is judged."""
+    model = onnx.ModelProto.FromString(teacher.graph)
+    for tensor in model.graph.initializer:
+        if tensor.name in weights:
+            tensor.CopyFrom(numpy_helper.from_array(weights[tensor.name], tensor.name))
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def judged_probabilities(teacher: Teacher, recipe: Recipe, images: NDArray[np.float32]) -> Floats:
+    """Return the candidate's probabilities (n, K) from the float graph with dequantized kernels."""
+    return run_file(
+        float_candidate(teacher, candidate_weights(teacher, recipe)), images, teacher.output, options()
+    )
+
+
+def rounding_limit(candidate: bytes, images: NDArray[np.float32], output: str) -> float:
+    """Return how far from the judged probabilities a faithful file may be: 1e-5, unless the float graph
+    itself moves as much.
+
+    A network that magnifies float32 rounding differs from itself between optimization levels, which sum in
+    other orders. Eight times that spread is allowed then, never more than 1e-3.
+    """
+    runs = [run_file(candidate, images, output, options(level)) for level in ("disabled", "basic", "all")]
+    spread = max(float(np.abs(run - runs[-1]).max()) for run in runs)
+    return max(LIMIT, min(8 * spread, LARGEST_LIMIT))
+
+
+def image_digests(images: NDArray[np.float32]) -> tuple[str, ...]:
+    """Return the sha256 of each prepared image's float32 bytes."""
+    return tuple(hashlib.sha256(np.ascontiguousarray(image, "<f4").tobytes()).hexdigest() for image in images)
+
+
+# --- checks -------------------------------------------------------------------------------
+
+
+def check_weights(content: bytes, teacher: Teacher, recipe: Recipe, weights: Weights | None = None) -> Check:
+    """Check that the kernels onnxruntime unpacks from the file equal the recipe's bit for bit, float
+    endpoints included.
+    """
+    wanted = {**teacher.weights, **(weights if weights is not None else candidate_weights(teacher, recipe))}
+    found = _unpacked(
+        onnx.ModelProto.FromString(content), {kernel.name: kernel.shape for kernel in teacher.kernels}
+    )
+    wrong = [
+        name
+        for name, array in found.items()
+        if array.tobytes() != np.ascontiguousarray(wanted[name]).tobytes()
+    ]
+    sentence = f"All {len(found)} kernels in the file equal the recipe's bit for bit."
+    if wrong:
+        sentence = f"{len(wrong)} of {len(found)} kernels differ from the recipe's, first {wrong[0]}."
+    return Check("weights", not wrong, float(len(wrong)), 0.0, sentence)
+
+
+def _unpacked(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> dict[str, NDArray[np.float32]]:
+    """Return the kernels as the runtime unpacks them: the file cut off behind the kernels."""
+    stored = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in model.graph.initializer
+        if tensor.name in shapes
+    }
+    needed = made = set(shapes) - set(stored)
+    nodes: list[onnx.NodeProto] = []
+    for node in reversed(model.graph.node):
+        if needed & set(node.output):
+            nodes.insert(0, node)
+            needed = needed | set(node.input)
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes[name]) for name in sorted(made)]
+    initializers = [tensor for tensor in model.graph.initializer if tensor.name in needed]
+    cut = helper.make_model(
+        helper.make_graph(nodes, "kernels", [], outputs, initializers),
+        opset_imports=model.opset_import,
+        ir_version=model.ir_version,
+    )
+    session = ort.InferenceSession(cut.SerializeToString(), options(), providers=["CPUExecutionProvider"])
+    return {**stored, **dict(zip(sorted(made), session.run(None, {}), strict=True))}
+
+
+def check_rounded(stored: Floats, judged: Floats) -> Check:
+    """Check predictions stored in half precision, whose rounding alone is up to 2^-12, against freshly
+    computed ones.
+    """
+    check = _difference("stored predictions", np.asarray(stored, np.float64), judged, LIMIT + 2.0**-12)
+    rounding = (
+        "The stored predictions are in half precision, so the file is compared with the float graph run now,"
+        " and that with them. "
+    )
+    return replace(check, sentence=rounding + check.sentence)
+
+
+def runtime_checks(content: bytes, comparison: Comparison) -> Iterator[Check]:
+    """Yield one check per way to run the file in onnxruntime, then argmax agreement and KL of the default
+    way.
+    """
+    ways = {f"onnxruntime, optimization {level}": options(level) for level in LEVELS}
+    ways |= {
+        "onnxruntime, folded to float": options(folded=True),
+        "onnxruntime, default options": ort.SessionOptions(),
+    }
+    probs: Floats = comparison.judged
+    for name, settings in ways.items():
+        try:
+            probs = run_file(content, comparison.images, comparison.output, settings)
+        except _FAILURES as error:
+            yield Check(
+                name, False, None, comparison.limit, f"onnxruntime refuses the file: {_first_line(error)}"
+            )
+            return
+        yield _difference(name, probs, comparison.judged, comparison.limit)
+    yield _argmax(probs, comparison.judged, comparison.limit)
+    yield _divergence(probs, comparison.judged)
+    yield _batches(content, comparison)
+
+
+def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 8.0) -> Check:
+    """Check the file in onnx's reference evaluator, image by image until `seconds` have passed (at least one
+    image).
+    """
+    name = "onnx reference evaluator"
+    started = time.monotonic()
+    probs: list[Floats] = []
+    try:
+        evaluator = ReferenceEvaluator(onnx.ModelProto.FromString(content))
+        while len(probs) < len(comparison.images) and (not probs or time.monotonic() - started < seconds):
+            image = comparison.images[len(probs) : len(probs) + 1]
+            outputs: Any = evaluator.run(None, {evaluator.input_names[0]: image})
+            probs.append(probabilities(outputs[0], comparison.output))
+    except (NotImplementedError, RuntimeError) as error:
+        return Check(
+            name,
+            True,
+            None,
+            REFERENCE_LIMIT,
+            f"Not run, and not counted: the evaluator lacks an operator ({_first_line(error)}).",
+        )
+    judged = comparison.judged[: len(probs)]
+    return _difference(
+        f"{name}, {len(probs)} images", np.concatenate(probs), judged, max(REFERENCE_LIMIT, comparison.limit)
+    )
+
+
+def _difference(name: str, probs: Floats, judged: Floats, limit: float) -> Check:
+    value = float(np.abs(probs - judged).max()) if probs.shape == judged.shape else float("inf")
+    passed = bool(value < limit)  # nan is no pass
+    verdict = "" if passed else ": this is another model"
+    return Check(
+        name,
+        passed,
+        value,
+        limit,
+        f"Probabilities differ by at most {value:.1e} from the expected ones{verdict}.",
+    )
+
+
+def _argmax(probs: Floats, judged: Floats, limit: float) -> Check:
+    if probs.shape != judged.shape:
+        return Check(
+            "same class",
+            False,
+            None,
+            1.0,
+            f"The file returns {probs.shape[1]} classes, {judged.shape[1]} are expected.",
+        )
+    same = probs.argmax(axis=1) == judged.argmax(axis=1)
+    top = np.sort(judged, axis=1)[:, -2:]
+    tied = top[:, 1] - top[:, 0] < 2 * limit  # too close for any float arithmetic to order
+    excused = int((~same & tied).sum())
+    agreement = float(np.mean(same | tied))
+    note = f" ({excused} exact ties aside)" if excused else ""
+    return Check(
+        "same class",
+        agreement == 1.0,
+        agreement,
+        1.0,
+        f"The predicted class agrees on {agreement:.1%} of the images{note}.",
+    )
+
+
+def _divergence(probs: Floats, judged: Floats) -> Check:
+    if probs.shape != judged.shape:
+        return Check(
+            "KL divergence", False, None, KL_LIMIT, "Cannot be computed between different numbers of classes."
+        )
+    p, q = np.maximum(judged, FLOOR).astype(np.float64), np.maximum(probs, FLOOR)
+    value = float(np.mean(np.sum(judged * (np.log(p) - np.log(q)), axis=1)))
+    value = 0.0 if -KL_LIMIT < value < 0 else value  # rounding: no divergence is below zero
+    return Check(
+        "KL divergence",
+        bool(abs(value) < KL_LIMIT),
+        value,
+        KL_LIMIT,
+        f"KL(expected ‖ exported) is {value:.2g} on average.",
+    )
+
+
+def _batches(content: bytes, comparison: Comparison) -> Check:
+    """A file whose batch size got fixed runs one size only."""
+    n = min(3, len(comparison.images))
+    session = ort.InferenceSession(content, options(), providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+
+    def run(start: int, stop: int) -> Floats:
+        return probabilities(session.run(None, {name: comparison.images[start:stop]})[0], comparison.output)
+
+    try:
+        value = float(np.abs(run(0, n) - np.concatenate([run(i, i + 1) for i in range(n)])).max())
+    except _FAILURES as error:
+        return Check(
+            "batch size",
+            False,
+            None,
+            comparison.limit,
+            f"The file does not run at every batch size: {_first_line(error)}",
+        )
+    return Check(
+        "batch size",
+        value < LIMIT,
+        value,
+        LIMIT,
+        f"One image alone and {n} together give the same probabilities, to {value:.1e}.",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,57 @@
+"""Measure what a file costs to load and run: float, packed, and folded, each alone in a fresh process with
+one thread.
+
+Knows how to start the worker and read its numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.exports.certificate import Profile
+from engine.types import Preprocessing
+
+_WORKER = Path(__file__).with_name("profile_worker.py")
+_SENTENCES = {
+    "float": "The float teacher, for comparison.",
+    "packed": (
+        "The exported file as any runtime loads it: weights stay packed in memory and are unpacked at each"
+        " use."
+    ),
+    "folded": (
+        "The exported file with session.disable_quant_qdq=1: weights become float at load, faster and larger."
+    ),
+}
+_RUNS = 7
+_SECONDS = 300
+
+
+def measure_profiles(float_file: bytes, content: bytes, preprocessing: Preprocessing) -> Iterator[Profile]:
+    """Yield the profiles `float`, `packed` and `folded`; a profile that cannot be measured is left out."""
+    p = preprocessing
+    shape = (p.channels, p.height, p.width) if p.layout == "NCHW" else (p.height, p.width, p.channels)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, model in (("float", float_file), ("packed", content), ("folded", content)):
+            path = Path(folder) / f"{name}.onnx"
+            path.write_bytes(model)
+            numbers = _run(path, name, shape)
+            yield Profile(
+                name,
+                round(numbers["load_ms"], 3),
+                round(numbers["latency_ms"], 3),
+                int(numbers["resident_bytes"] or 0),
+                _SENTENCES[name],
+            )
+
+
+def _run(path: Path, mode: str, shape: tuple[int, ...]) -> dict[str, float]:
+    # -P: the worker's own folder must not come before the standard library, which has a `profile` too
+    command = [sys.executable, "-P", str(_WORKER), str(path), mode, str(_RUNS), *map(str, shape)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
+    numbers: dict[str, float] = json.loads(done.stdout)
+    return numbers

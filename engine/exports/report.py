@@ -1,0 +1,268 @@
+"""A certificate for reading: a self-contained HTML page, the bundle's README, and the script that runs the
+model.
+
+Knows layout and words. Every number comes from the certificate, and every text in it is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from engine.exports.certificate import Certificate, Sizes
+from engine.exports.native import FORMATS
+from engine.family.recipes import parse_slug
+
+_SCRIPT = Path(__file__).with_name("bundle_predict.py")
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1a1c1e;--page:#fff;--line:#d5d9dd;--soft:#5c6670;--bar:#2f6fb0;--ok:#1b7a3d;--bad:#b3261e}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e8ea;--page:#15181b;--line:#3a4147;--soft:#a2acb5;--bar:#6aa7e0;--ok:#67c98b;--bad:#ff8a80}}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:56rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.1rem;margin-top:2rem}.ok{color:var(--ok)}.bad{color:var(--bad)}.soft{color:var(--soft)}
+table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);
+vertical-align:top}td:last-child{overflow-wrap:anywhere}th{color:var(--soft);font-weight:600}.n{white-space:nowrap}
+.room{width:60%}.bar{background:var(--bar);height:.9rem;border-radius:2px}code,pre{font:.85rem/1.5 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
+"""
+
+
+def predict_script() -> str:
+    """Return the text of the bundle's predict.py."""
+    return _SCRIPT.read_text(encoding="utf-8")
+
+
+def size(n: float) -> str:
+    """Return a number of bytes in kB or MB, three significant digits."""
+    value, unit = (n / 1e6, "MB") if n >= 999_500 else (n / 1e3, "kB")
+    return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:.3g} {unit}"
+
+
+def size_words(certificate: Certificate) -> str:
+    """Say what the recipe counts, what the file takes, and why the two differ."""
+    sizes, bits, width = (
+        certificate.sizes,
+        parse_slug(certificate.recipe).bits,
+        certificate.model["container_bits"],
+    )
+    stored, graph = size(sizes.weights - sizes.theory), size(sizes.file - sizes.weights)
+    reason = f"codes of {bits} bits stored as INT{width} add {stored}, the graph {graph}"
+    if width == bits:
+        reason = f"graph and zero points add {size(sizes.file - sizes.theory)}"
+    return (
+        f"The recipe counts {size(sizes.theory)}, {sizes.theory / sizes.float_weights:.1%} of the float"
+        f" weights; the file takes {size(sizes.file)}, {sizes.file / sizes.float_file:.1%} of the float file:"
+        f" {reason}."
+    )
+
+
+# --- certificate.html ---------------------------------------------------------------------
+
+
+def certificate_html(certificate: Certificate) -> str:
+    """Return the certificate as one HTML page that loads nothing else."""
+    c = certificate
+    failed = [check.name for check in c.checks if not check.passed]
+    lead = (
+        f"{len(c.checks)} of {len(c.checks)} checks passed." if c.passed else f"Failed: {', '.join(failed)}."
+    )
+    body = [
+        (
+            f"<h1>{'✓' if c.passed else '✗'} <span class={'ok' if c.passed else 'bad'}>This file"
+            f" {escape(c.finding)}</span></h1>"
+        ),
+        (
+            f"<p><strong>{escape(c.recipe)}</strong> of {escape(str(c.teacher['name']))}:"
+            f" {size(c.sizes.file)} on disk, {c.sizes.file / c.sizes.float_file:.1%} of the float file."
+            f" {escape(lead)}</p>"
+        ),
+        "<h2>Size</h2>",
+        _size_bars(c.sizes),
+        f"<p>{escape(size_words(c))}</p>",
+        "<h2>Checks</h2>",
+        _table(("", "check", "value", "limit", "in words"), [_check_row(check) for check in c.checks]),
+        _profiles(c),
+        "<h2>Why this candidate</h2>",
+        _evidence(c),
+        "<h2>Notes</h2>",
+        "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in c.notes) + "</ul>",
+        "<h2>Origin</h2>",
+        _table(("", ""), [[_nowrap(key.replace("_", " ")), escape(str(value))] for key, value in _origin(c)]),
+    ]
+    return _page(f"Certificate of {c.recipe}", "\n".join(body))
+
+
+def _page(title: str, body: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
+        ' content="width=device-width,initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src'
+        " 'unsafe-inline'\">"
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
+    )
+
+
+def _size_bars(sizes: Sizes) -> str:
+    bars = (
+        ("float file", sizes.float_file),
+        ("this file", sizes.file),
+        ("its weights", sizes.weights),
+        ("theory: codes at their true width", sizes.theory),
+    )
+    largest = max(value for _, value in bars)
+    rows = [
+        [
+            escape(name),
+            f'<div class=bar style="width:{max(0.3, 100 * value / largest):.1f}%"></div>',
+            _nowrap(size(value)),
+        ]
+        for name, value in bars
+    ]
+    types = ", ".join(f"{name} {size(value)}" for name, value in sizes.by_type.items())
+    return (
+        _table(("", "", "bytes"), rows).replace("<td><div", "<td class=room><div")
+        + f"<p class=soft>Weights by data type: {escape(types)}.</p>"
+    )
+
+
+def _check_row(check: Any) -> list[str]:
+    mark = "<span class=ok>✓</span>" if check.passed else "<span class=bad>✗</span>"
+    return [mark, escape(check.name), _number(check.value), _number(check.limit), escape(check.sentence)]
+
+
+def _number(value: float | None) -> str:
+    return _nowrap("–" if value is None else f"{value:.3g}")
+
+
+def _nowrap(text: str) -> str:
+    return f"<span class=n>{escape(text)}</span>"
+
+
+def _profiles(c: Certificate) -> str:
+    if not c.profiles:
+        return "<h2>Load profiles</h2><p class=soft>Not measured.</p>"
+    rows = [
+        [
+            *map(_nowrap, (p.name, f"{p.latency_ms:.3g} ms", size(p.resident_bytes), f"{p.load_ms:.3g} ms")),
+            escape(p.sentence),
+        ]
+        for p in c.profiles
+    ]
+    heads = ("profile", "latency, one image", "resident memory", "load time", "")
+    note = "<p class=soft>Each in a fresh process, one thread, on the machine that wrote this page.</p>"
+    return "<h2>Load profiles (lower is better)</h2>" + _table(heads, rows) + note
+
+
+def _evidence(c: Certificate) -> str:
+    if not c.evidence:
+        return "<p class=soft>No evidence was recorded: the candidate was named directly.</p>"
+    return _table(
+        ("", ""),
+        [[escape(key.replace("_", " ")), escape(_short(value))] for key, value in c.evidence.items()],
+    )
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 400 else f"{text[:400]}… (in full in certificate.json)"
+
+
+def _origin(c: Certificate) -> Iterable[tuple[str, Any]]:
+    yield from ((f"teacher {key}", value) for key, value in c.teacher.items())
+    yield from c.model.items()
+    yield from ((f"{name} version", value) for name, value in c.versions.items())
+    yield from ((f"sha256 of {name}", value) for name, value in c.files.items())
+    yield "made by", c.command
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows are HTML already."""
+    head = "<tr>" + "".join(f"<th>{escape(item)}</th>" for item in heads) + "</tr>" if any(heads) else ""
+    return (
+        "<table>"
+        + head
+        + "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+        + "</table>"
+    )
+
+
+# --- README.md ----------------------------------------------------------------------------
+
+
+def bundle_readme(certificate: Certificate) -> str:
+    """Return the README of a bundle: run it, check it, recreate it."""
+    c = certificate
+    files = {
+        "model.onnx": "the model, plain ONNX with packed integer weights",
+        "predict.py": "runs it on image files",
+    }
+    files |= {item.file: item.sentence for item in FORMATS.values() if item.file in c.files}
+    files |= {
+        "certificate.html": "what was checked, for reading",
+        "certificate.json": "the same, for programs",
+    }
+    listing = "\n".join(f"- `{name}`: {sentence}" for name, sentence in files.items())
+    packed = _PACKED if FORMATS["packed"].file in c.files else ""
+    return _README.format(
+        recipe=c.recipe,
+        teacher=_code(str(c.teacher["name"])),
+        sizes=size_words(c),
+        verdict=(
+            f"Every check passed: the file {c.finding}."
+            if c.passed
+            else "NOT every check passed: read certificate.html before using it."
+        ),
+        files=listing,
+        packed=packed,
+        onnxruntime=c.versions["onnxruntime"],
+        opset=c.model["opset"],
+        command=_code(c.command),
+        sha256=c.sha256,
+    )
+
+
+def _code(text: str) -> str:
+    """Text for a code span or block: on one line, without backquotes that would end it."""
+    return " ".join(text.replace("`", "'").split())
+
+
+_README = """# {recipe}
+
+A quantized image classifier made from `{teacher}`. {verdict} {sizes}
+
+## Run it
+
+Needs Python 3.10 or newer and three packages (opset {opset}; tested with onnxruntime {onnxruntime}):
+
+    pip install onnxruntime numpy pillow
+    python predict.py photo.jpg
+
+It prints file, class and probability. From Python:
+
+    from predict import predict
+    class_names, probabilities = predict(["photo.jpg"])
+
+Weights stay packed in memory. Set `FAST = True` in predict.py to unpack them at load: faster, with the memory of the float model.
+
+## Files
+
+{files}
+{packed}
+## Check it
+
+With Anchorpoint installed, `python -m engine verify .` compares every hash and runs the model again (exit code 2 if anything differs).
+Hashes show accidents and simple tampering; they are no signature. sha256 of model.onnx: {sha256}
+
+## Recreate it
+
+    {command}
+"""
+
+_PACKED = """
+### packed.safetensors
+
+`engine.exports.native.load_packed` reads it. The metadata key `manifest` is JSON: for each kernel NAME its `shape`, `bits`, and the `axes` that
+index output channels. `NAME.codes` holds two's complement codes of `bits` bits, lowest bits first, in C order of `shape`, without gaps;
+`NAME.scales` one float32 per output channel, or a single one. weight = code * scale. All other tensors are plain float32.
+"""

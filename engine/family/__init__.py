@@ -1,0 +1,1 @@
+"""The candidates of a teacher: recipes, their weights, their cost. Knows no image and no prediction."""

@@ -1,0 +1,280 @@
+"""The predictions file: one `.npz` anyone can write, from any framework or quantizer, checked on the way in.
+
+Knows the file contract and its checks. Knows nothing of models, rules or how the numbers were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.files.npz import read_npz, write_npz
+from engine.samples import sample_predictions
+from engine.types import UNLABELED, Floats, Ints, Predictions, UserError
+
+# Rounding of stored probabilities: float16 keeps 11 bits, so a row of many classes drifts further from 1.
+_ROW_SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-3}
+_KNOWN = (
+    "teacher",
+    "candidates",
+    "labels",
+    "names",
+    "cost",
+    "calibration",
+    "teacher_test",
+    "candidates_test",
+    "labels_test",
+    "class_names",
+    "files",
+    "missing",
+)
+_CHECK_ROWS = 4096  # rows checked at a time, so that a memory-mapped file never has to fit in memory
+
+
+def load_predictions(path: str | Path) -> Predictions:
+    """Read and check a predictions file; uncompressed arrays are memory-mapped, not read.
+
+    Raises UserError, in one line, for anything that is missing, misshapen, non-finite or out of range.
+    """
+    path = Path(path)
+    arrays = read_npz(path, wanted=_KNOWN)
+    absent = next((name for name in ("teacher", "candidates") if name not in arrays), None)
+    if absent:
+        raise UserError(
+            f"{path.name} has no array {absent!r}. Save teacher (N,K) and candidates (M,N,K) probabilities"
+            " with numpy.savez."
+        )
+    try:
+        return make_predictions(**arrays)
+    except UserError as error:
+        raise UserError(f"{path.name}: {error}") from None
+
+
+def load_sample_predictions(name: str) -> Predictions:
+    """Load the ready-made predictions of a sample's candidates: pool with all labels, and the test part.
+
+    Raises UserError for an unknown name.
+    """
+    return load_predictions(sample_predictions(name))
+
+
+def make_predictions(
+    teacher: NDArray[Any],
+    candidates: NDArray[Any],
+    **optional: Any,
+) -> Predictions:
+    """Check arrays against the contract and make them Predictions.
+
+    teacher (N, K) and candidates (M, N, K) are probabilities. Optional, by keyword: labels (N,), names (M,),
+    cost (M,), calibration (int), teacher_test (T, K), candidates_test (M, T, K), labels_test (T,),
+    class_names (K,), files (N,), missing (any).
+    """
+    unknown = sorted(set(optional) - set(_KNOWN))
+    if unknown:
+        raise UserError(
+            f"unknown array {unknown[0]!r}; the contract knows {', '.join(_KNOWN)}. Rename or remove it."
+        )
+    _check_shapes(teacher, candidates)
+    n_candidates, n_images, n_classes = candidates.shape
+    _check_probabilities("teacher", teacher)
+    _check_probabilities("candidates", candidates)
+    test = _check_test(optional, n_candidates, n_classes)
+    return Predictions(
+        teacher=teacher,
+        candidates=candidates,
+        labels=_check_labels("labels", optional.get("labels"), n_images, n_classes),
+        names=_check_names(optional.get("names"), n_candidates),
+        calibration=_check_calibration(optional.get("calibration"), n_images),
+        cost=_check_cost(optional.get("cost"), n_candidates),
+        class_names=_distinct("class_names", _strings("class_names", optional.get("class_names"), n_classes)),
+        files=_strings("files", optional.get("files"), n_images),
+        missing=tuple(str(name) for name in np.atleast_1d(optional.get("missing", ()))),
+        **test,
+    )
+
+
+def save_predictions(predictions: Predictions, path: str | Path, *, compressed: bool = False) -> None:
+    """Write a predictions file in one step: a reader sees the old file or the whole new one, never half of
+    it.
+
+    Uncompressed files can be memory-mapped by `load_predictions`. The bytes depend on the arrays alone.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in _KNOWN:
+        value = getattr(predictions, name)
+        if value is not None and not (name == "missing" and not value):
+            arrays[name] = np.asarray(value)
+    write_npz(path, arrays, compressed=compressed)
+
+
+def _check_shapes(teacher: NDArray[Any], candidates: NDArray[Any]) -> None:
+    if candidates.ndim != 3 or teacher.ndim != 2:
+        raise UserError(
+            f"teacher must be (N,K) and candidates (M,N,K), got {teacher.shape} and {candidates.shape}. Stack"
+            " one (N,K) array per candidate."
+        )
+    n_candidates, n_images, n_classes = candidates.shape
+    if teacher.shape != (n_images, n_classes):
+        raise UserError(
+            f"teacher is {teacher.shape} but candidates are {candidates.shape}: both need the same N rows and"
+            " K classes. Run them on the same images."
+        )
+    if n_candidates < 1 or n_images < 1 or n_classes < 2:
+        raise UserError(
+            f"candidates are {candidates.shape}: at least 1 candidate, 1 row and 2 classes are needed."
+        )
+
+
+def _check_probabilities(name: str, probs: NDArray[Any]) -> None:
+    if probs.dtype not in _ROW_SUM_TOLERANCE:
+        raise UserError(
+            f"{name} has dtype {probs.dtype}; float16, float32 or float64 probabilities are needed. Convert"
+            " with .astype('float32')."
+        )
+    tolerance = _ROW_SUM_TOLERANCE[probs.dtype]
+    rows = probs.reshape(-1, probs.shape[-1])
+    for start in range(0, len(rows), _CHECK_ROWS):
+        block = np.asarray(rows[start : start + _CHECK_ROWS], dtype=np.float64)
+        sums = block.sum(axis=1)
+        # One comparison per row settles the usual case: a nan or inf makes the sum fail it too.
+        if np.all(np.abs(sums - 1) <= tolerance) and block.min() >= 0:
+            continue
+        _explain_bad_rows(name, block, sums, start, probs.shape, tolerance)
+
+
+def _explain_bad_rows(
+    name: str, block: Floats, sums: Floats, start: int, shape: tuple[int, ...], tolerance: float
+) -> None:
+    finite = np.all(np.isfinite(block), axis=1)
+    negative = np.any(block < 0, axis=1)
+    bad = int(np.argmax(~finite | negative | ~(np.abs(sums - 1) <= tolerance)))
+    where = (
+        f"row {start + bad}"
+        if len(shape) == 2
+        else f"candidate {(start + bad) // shape[1]}, row {(start + bad) % shape[1]}"
+    )
+    if not finite[bad]:
+        raise UserError(
+            f"{name} has a non-finite value at {where}. Replace nan and inf: every entry must be a"
+            " probability."
+        )
+    if negative[bad]:
+        raise UserError(
+            f"{name} has a negative value at {where}. These look like logits: apply softmax first."
+        )
+    raise UserError(
+        f"{name} sums to {sums[bad]:.4g} instead of 1 at {where}. Give probabilities: apply softmax to"
+        " logits, or normalise the rows."
+    )
+
+
+def _check_labels(name: str, labels: Any, n_rows: int, n_classes: int) -> Ints:
+    if labels is None:
+        return np.full(n_rows, UNLABELED, dtype=np.int64)
+    array = np.asarray(labels)
+    if array.shape != (n_rows,) or not np.issubdtype(array.dtype, np.integer):
+        raise UserError(
+            f"{name} must be {n_rows} integers (-1 = unlabeled), got shape {array.shape} of {array.dtype}."
+            " Give one class index per row."
+        )
+    bad = (array < UNLABELED) | (array >= n_classes)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise UserError(
+            f"{name} has {int(array[row])} at row {row}; allowed are 0..{n_classes - 1}, or -1 for unlabeled."
+            " Correct that label."
+        )
+    return array.astype(np.int64)
+
+
+def _check_names(names: Any, n_candidates: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"candidate-{index}" for index in range(n_candidates))
+    given = _distinct("names", _strings("names", names, n_candidates))
+    assert given is not None
+    return given
+
+
+def _distinct(name: str, values: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if values is not None and len(set(values)) != len(values):
+        repeated = next(value for value in values if values.count(value) > 1)
+        raise UserError(
+            f"{name} has {repeated!r} more than once; each entry needs a name of its own. Rename the repeats."
+        )
+    return values
+
+
+def _strings(name: str, values: Any, length: int) -> tuple[str, ...] | None:
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.shape != (length,):
+        raise UserError(f"{name} has shape {array.shape}; {length} entries are needed, one each.")
+    return tuple(str(value) for value in array)
+
+
+def _check_cost(cost: Any, n_candidates: int) -> Floats | None:
+    if cost is None:
+        return None
+    array = np.asarray(cost)
+    if array.shape != (n_candidates,) or not np.issubdtype(array.dtype, np.number):
+        raise UserError(
+            f"cost must be {n_candidates} numbers, got shape {array.shape} of {array.dtype}. Give relative"
+            " weight memory, one per candidate."
+        )
+    values = array.astype(np.float64)
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise UserError(
+            "cost has a negative or non-finite entry. Give relative weight memory, e.g. 0.14 for 14 % of"
+            " float."
+        )
+    return values
+
+
+def _check_calibration(calibration: Any, n_images: int) -> int:
+    if calibration is None:
+        return n_images // 2
+    array = np.asarray(calibration)
+    if (
+        array.size != 1
+        or not np.issubdtype(array.dtype, np.integer)
+        or not 0 <= int(array.reshape(())) <= n_images
+    ):
+        raise UserError(
+            f"calibration must be one whole number from 0 to N={n_images}: how many leading rows form the"
+            " calibration split."
+        )
+    return int(array.reshape(()))
+
+
+def _check_test(optional: Mapping[str, Any], n_candidates: int, n_classes: int) -> dict[str, Any]:
+    parts = {name: optional.get(name) for name in ("teacher_test", "candidates_test", "labels_test")}
+    if all(part is None for part in parts.values()):
+        return parts
+    absent = [name for name, part in parts.items() if part is None]
+    if absent:
+        raise UserError(
+            f"the test part lacks {absent[0]}; give teacher_test, candidates_test and labels_test together,"
+            " or none of them."
+        )
+    teacher, candidates = parts["teacher_test"], parts["candidates_test"]
+    assert teacher is not None
+    assert candidates is not None
+    _check_shapes(teacher, candidates)
+    if candidates.shape[0] != n_candidates or candidates.shape[2] != n_classes:
+        raise UserError(
+            f"candidates_test is {candidates.shape}; it needs the pool's M={n_candidates} candidates and"
+            f" K={n_classes} classes."
+        )
+    _check_probabilities("teacher_test", teacher)
+    _check_probabilities("candidates_test", candidates)
+    labels = _check_labels("labels_test", parts["labels_test"], teacher.shape[0], n_classes)
+    if (labels == UNLABELED).any():
+        raise UserError(
+            "labels_test has unlabeled rows (-1); a test part must be fully labeled. Remove those rows."
+        )
+    return {**parts, "labels_test": labels}

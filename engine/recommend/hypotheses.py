@@ -1,0 +1,189 @@
+"""What the target's true class probabilities might be: the hypotheses of the calibrated rule, before any
+label is seen.
+
+Sees arrays only. A hypothesis is a reference (teacher, or teacher and healthy candidates), its temperature T
+and what is assumed of the class shares: the reference's own, equal ones, or shares to be learned from the
+labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.rules.label_free import softmax_corr
+from engine.rules.statistics import FLOOR, PoolStatistics
+from engine.types import Bools, Floats, Ints
+
+TEMPERATURES = np.exp(np.linspace(np.log(0.35), np.log(8.0), 13))
+LOG_T_MEAN, LOG_T_SD = 0.1, 0.7  # the best T of most development families lay between 0.6 and 2.4
+# Class shares: how far they are evened out (0 = the reference's own), whether labels may move them, and prior
+# odds.
+SHARES = ((0.0, False, 1.0), (1.0, False, 3.0), (0.5, True, 1.0))
+HEALTH = 0.15  # nats of distortion at which a candidate counts 1/e in the mixed reference
+KAPPA_LABELS = 40.0  # labels at which the supervised correction gets half its weight
+SMALLEST = 1e-6  # no reference excludes a label altogether
+FEW_ROWS = (
+    512  # rows on which learned class shares change the expected losses; the rest of the pool follows them
+)
+_BALANCE_ROWS, _BALANCE_STEPS, _STEP = 2000, 15, 0.8
+_BLOCK = 1 << 22  # reference entries held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedPool:
+    """What the rule needs of a family, computed once: H hypotheses, M candidates, N images, K classes.
+
+    log_refs (C, N, K) are the references' log probabilities; a hypothesis sharpens reference `ref` by
+    `temperature` and adds `bias` (H, K), which is only a start where it is `learned` (H,). expected (H, M) is
+    the mean pool loss of each candidate if the hypothesis held. log_prior (H,). contest (N,) says how far one
+    label on that image would move healthy candidates apart. shape (M,) is how far a candidate's SoftmaxCorr
+    lies below the family's best. few (at most FEW_ROWS,) are rows spread over the pool, few_losses (M,
+    len(few) * K) the losses there.
+    """
+
+    candidates: Floats
+    log_refs: Floats
+    ref: Ints
+    temperature: Floats
+    evenness: Floats
+    learned: Bools
+    bias: Floats
+    log_prior: Floats
+    expected: Floats
+    contest: Floats
+    shape: Floats
+    few: Ints
+    few_losses: Floats
+    floor: float
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.candidates.shape[2])
+
+    def references(
+        self, rows: Ints | slice, bias: Floats | None = None, which: Ints | slice = slice(None)
+    ) -> Floats:
+        """Return hypotheses' class probabilities on some rows, (H, n, K); `which` picks some hypotheses,
+        `bias` replaces all theirs.
+        """
+        given = self.bias if bias is None else bias
+        return soften(self.log_refs[:, rows][self.ref[which]], self.temperature[which], given[which])
+
+    def losses(self, rows: Ints | slice) -> Floats:
+        """Return -log q of every class on some rows, (M, n, K)."""
+        return np.asarray(
+            -np.log(np.maximum(np.asarray(self.candidates[:, rows], dtype=np.float64), self.floor))
+        )
+
+
+def calibrated_pool(teacher: Floats, pool: PoolStatistics, *, floor: float = FLOOR) -> CalibratedPool:
+    """Prepare the rule for teacher (N, K) and the pool's candidates (M, N, K)."""
+    log_refs = _references(np.asarray(teacher, dtype=np.float64), pool, floor)
+    grid = [(c, t, *shares) for c in range(len(log_refs)) for shares in SHARES for t in TEMPERATURES]
+    ref, temperature, evenness, learned, odds = (np.array(column) for column in zip(*grid, strict=True))
+    n_images = log_refs.shape[1]
+    bias = _balance(log_refs[:, :: max(1, n_images // _BALANCE_ROWS)][ref], temperature, evenness)
+    log_prior = -0.5 * ((np.log(temperature) - LOG_T_MEAN) / LOG_T_SD) ** 2 + np.log(odds)
+    log_prior -= np.log(np.exp(log_prior).sum())
+    few = (
+        np.unique(np.linspace(0, n_images - 1, FEW_ROWS).astype(np.int64))
+        if n_images > FEW_ROWS
+        else np.arange(n_images)
+    )
+    empty, corr = np.empty(0), softmax_corr(pool)
+    prepared = CalibratedPool(
+        pool.candidates,
+        log_refs,
+        ref,
+        temperature,
+        evenness,
+        learned,
+        bias,
+        log_prior,
+        empty,
+        empty,
+        corr.max() - corr,
+        few,
+        empty,
+        floor,
+    )
+    expected, contest = _expected_losses(prepared, np.exp(-pool.distortion / HEALTH))
+    few_losses = prepared.losses(few).reshape(len(pool.candidates), -1)
+    return replace(prepared, expected=expected, contest=contest, few_losses=few_losses)
+
+
+def _references(teacher: Floats, pool: PoolStatistics, floor: float) -> Floats:
+    """Return log probabilities (2, N, K): the teacher, and its mixture with candidates weighed by
+    exp(-distortion).
+    """
+    weights = np.exp(-pool.distortion / HEALTH)
+    mixed = teacher.copy()
+    for weight, probs in zip(weights, pool.candidates, strict=True):
+        if weight > 1e-4:
+            mixed += weight * probs
+    return np.asarray(np.log(np.maximum(np.stack([teacher, mixed / (1 + weights.sum())]), floor)))
+
+
+def soften(log_refs: Floats, temperature: Floats, bias: Floats) -> Floats:
+    """Return softmax(log_refs / T + bias), (H, n, K), for log_refs (H, n, K), temperature (H,) and bias (H,
+    K).
+    """
+    logits = log_refs / temperature[:, None, None] + bias[:, None]
+    logits -= logits.max(axis=2, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=2, keepdims=True)
+    return logits
+
+
+def _balance(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats:
+    """Return the class biases (H, K) that move each hypothesis' class shares towards equal ones, as far as
+    `evenness` says.
+    """
+    probs = soften(log_refs, temperature, np.zeros((len(log_refs), log_refs.shape[2])))
+    bias = np.zeros((len(probs), probs.shape[2]))
+    moving = np.flatnonzero(evenness)
+    probs = probs[moving]
+    target = np.maximum(probs.mean(axis=1), SMALLEST) ** (1 - evenness[moving, None])
+    target /= target.sum(axis=1, keepdims=True)
+    factors = np.ones_like(target)
+    for _ in range(_BALANCE_STEPS):
+        # class share = factor_k · mean of p_ik / Σ_c factor_c p_ic
+        norm = np.einsum("hik,hk->hi", probs, factors)
+        share = factors * np.einsum("hik,hi->hk", probs, 1 / norm) / probs.shape[1]
+        factors *= (target / np.maximum(share, SMALLEST)) ** _STEP
+        factors /= factors.sum(axis=1, keepdims=True)
+    bias[moving] = np.log(factors)
+    return bias
+
+
+def _expected_losses(pool: CalibratedPool, health: Floats) -> tuple[Floats, Floats]:
+    """Return expected (H, M) and contest (N,), over blocks of rows."""
+    n_images, n_classes = pool.candidates.shape[1:]
+    step = max(1, _BLOCK // (len(pool.ref) * n_classes))
+    total, contest, prior = (
+        np.zeros((len(pool.ref), len(pool.candidates))),
+        np.empty(n_images),
+        np.exp(pool.log_prior),
+    )
+    for start in range(0, n_images, step):
+        rows = slice(start, min(start + step, n_images))
+        references, losses = pool.references(rows), pool.losses(rows)
+        total += references.reshape(len(references), -1) @ losses.reshape(len(losses), -1).T
+        contest[rows] = contested(np.einsum("h,hnk->nk", prior, references), losses, health)
+    return total / n_images, contest
+
+
+def contested(belief: Floats, losses: Floats, chances: Floats) -> Floats:
+    """Return how far a label is expected to move the candidates apart, (n,): the standard deviation of their
+    losses' contrast.
+
+    belief (n, K) are the class probabilities; losses (M, n, K); chances (M,) say which candidates matter.
+    Labeling rows in proportion to it tells most about the gaps between candidates for a given number of
+    labels (Neyman's allocation).
+    """
+    share = chances / chances.sum()
+    contrast = losses - np.einsum("m,mnk->nk", share, losses)
+    contrast -= np.einsum("mnk,nk->mn", contrast, belief)[:, :, None]
+    return np.asarray(np.sqrt(np.einsum("m,mnk,nk->n", share, contrast**2, belief)))

@@ -1,0 +1,1 @@
+"""Pictures of a finished study: tables in, charts out."""

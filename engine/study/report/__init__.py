@@ -1,0 +1,1 @@
+"""A finished study for reading: the HTML page and the page of evidence."""

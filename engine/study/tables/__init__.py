@@ -1,0 +1,1 @@
+"""Tables of a finished study, the list of them, and what they say in a sentence."""

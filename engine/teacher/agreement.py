@@ -1,0 +1,162 @@
+"""Run an imported graph on random images, compare it with its source, and tell what its output means.
+
+Knows onnxruntime and probabilities. Knows nothing of frameworks or files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from engine.teacher.kernels import GraphView
+from engine.teacher.runtime import open_session, run
+from engine.types import Floats, Preprocessing, UserError
+
+# preprocessed images in, the source framework's raw outputs (n, K) out
+Reference = Callable[[NDArray[np.float32]], Floats]
+
+MAX_PROBABILITY_DIFFERENCE = 1e-4
+# An untrained model predicts nearly the same for everything, so probabilities alone would not notice a wrong
+# graph.
+MAX_RELATIVE_DIFFERENCE = 1e-2
+BATCHES = (2, 3)  # two sizes, neither one: a batch size of one hides a batch that was fixed
+_PASSING = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What running the graph showed: number of classes, kind of output, and the sentence that says so."""
+
+    n_classes: int
+    output: Literal["logits", "probabilities"]
+    note: str
+
+
+def random_images(n: int, preprocessing: Preprocessing, seed: int) -> NDArray[np.float32]:
+    """Random pixels, preprocessed: (n, C, H, W) or (n, H, W, C) float32, in the range real images would
+    have.
+    """
+    generator = np.random.default_rng(seed)
+    pixels = generator.integers(
+        0, 256, (n, preprocessing.height, preprocessing.width, preprocessing.channels)
+    )
+    images = (pixels * preprocessing.scale - np.array(preprocessing.mean)) / np.array(preprocessing.std)
+    if preprocessing.layout == "NCHW":
+        images = images.transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(images, np.float32)
+
+
+def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Reference | None) -> Verdict:
+    """Check `model` on random images against `reference` (None: there is nothing to compare with) and judge
+    its output.
+
+    Raises UserError if it does not run at two batch sizes, does not return (batch, K >= 2), or disagrees with
+    its source.
+    """
+    session = open_session(model.SerializeToString())
+    outputs = []
+    for seed, n in enumerate(BATCHES):
+        images = random_images(n, preprocessing, seed)
+        outputs.append(run(session, images))
+        _require_class_scores(outputs[-1], n)
+        if reference is not None:
+            _require_agreement(outputs[-1], np.asarray(reference(images)), model)
+    return _judge(model.graph, np.concatenate(outputs))
+
+
+def softmax(logits: Floats) -> Floats:
+    """Row-wise softmax in float64."""
+    shifted = np.exp(np.asarray(logits, np.float64) - logits.max(axis=-1, keepdims=True))
+    result: Floats = shifted / shifted.sum(axis=-1, keepdims=True)
+    return result
+
+
+def _require_class_scores(outputs: Floats, n: int) -> None:
+    if outputs.ndim != 2 or outputs.shape[0] != n:
+        raise UserError(
+            f"the model returns shape {outputs.shape} for {n} images; a teacher returns one row of class"
+            f" scores per image, ({n}, classes). Export a classifier, with its pooling and head."
+        )
+    if outputs.shape[1] < 2:
+        raise UserError(
+            "the model returns one number per image; a teacher needs at least 2 classes. Give it a two-class"
+            " softmax head."
+        )
+    if not np.isfinite(outputs).all():
+        raise UserError(
+            "the model returns values that are not finite on random images. Check its weights and the stated"
+            " preprocessing."
+        )
+
+
+def _require_agreement(outputs: Floats, expected: Floats, model: onnx.ModelProto) -> None:
+    if outputs.shape != expected.shape:
+        raise UserError(
+            f"the imported graph returns shape {outputs.shape} where the source model returns"
+            f" {expected.shape}."
+        )
+    difference = float(np.abs(_as_probabilities(outputs) - _as_probabilities(expected)).max())
+    relative = float(np.abs(outputs - expected).max() / max(1.0, np.abs(expected).max()))
+    if not (difference < MAX_PROBABILITY_DIFFERENCE and relative < MAX_RELATIVE_DIFFERENCE):
+        operators = ", ".join(
+            name for name, _ in Counter(node.op_type for node in model.graph.node).most_common()
+        )
+        raise UserError(
+            f"the imported graph disagrees with the source model by {difference:.2g} in probability"
+            f" ({relative:.2g} in raw output). One of its operators ({operators}) is not translated exactly;"
+            " export the model to ONNX yourself and load that file."
+        )
+
+
+def _as_probabilities(outputs: Floats) -> Floats:
+    return outputs if _rows_sum_to_one(outputs) else softmax(outputs)
+
+
+def _rows_sum_to_one(outputs: Floats) -> bool:
+    return bool((outputs >= 0).all() and np.allclose(outputs.sum(axis=1), 1.0, atol=1e-3))
+
+
+def _last_operator(graph: onnx.GraphProto) -> str:
+    """The operator that makes the output, looking through those that only pass it on."""
+    view = GraphView(graph)
+    node = view.producers.get(graph.output[0].name)
+    while node is not None and node.op_type in _PASSING:
+        node = view.producers.get(node.input[0])
+    return "" if node is None else str(node.op_type)
+
+
+def _judge(graph: onnx.GraphProto, outputs: Floats) -> Verdict:
+    last, sums_to_one, n_classes = _last_operator(graph), _rows_sum_to_one(outputs), outputs.shape[1]
+    if last == "Softmax" and sums_to_one:
+        return Verdict(
+            n_classes, "probabilities", "The model ends in a softmax; its outputs are used as probabilities."
+        )
+    if last == "LogSoftmax":
+        return Verdict(
+            n_classes,
+            "logits",
+            "The model ends in a log-softmax; a softmax turns it back into the same probabilities.",
+        )
+    if last in ("Sigmoid", "HardSigmoid"):
+        raise UserError(
+            "the model ends in a sigmoid: one independent yes or no per class. A teacher chooses one class;"
+            " give it a softmax head."
+        )
+    if last == "Softmax":
+        raise UserError(
+            "the model ends in a softmax over something other than the classes. Let it run over the last"
+            " axis."
+        )
+    if sums_to_one:
+        return Verdict(
+            n_classes,
+            "probabilities",
+            "The outputs are non-negative and sum to one; they are used as probabilities.",
+        )
+    return Verdict(n_classes, "logits", "The model returns logits; a softmax is applied to them.")

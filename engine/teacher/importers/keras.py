@@ -1,0 +1,193 @@
+"""Import a Keras model: one ONNX graph with every kernel in Keras' own layout and under its own path,
+BatchNorm unfolded.
+
+Knows Keras on TensorFlow and tf2onnx. Knows nothing of files; what the model expects as input is told by
+`keras_input`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+# TensorFlow reads it while it is imported, and is loud otherwise
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import onnx
+import tensorflow as tf
+import tf2onnx
+from numpy.typing import NDArray
+
+from engine.teacher.graph import Description, batch_norm_note, build_teacher
+from engine.teacher.importers.keras_input import state_preprocessing
+from engine.teacher.reason import reason
+from engine.types import Floats, Preprocessing, Teacher, UserError
+
+_OPSET = 18  # the newest tf2onnx writes; the normal form raises it
+_INPUT = "images"
+
+
+def import_model(
+    model: keras.Model,
+    *,
+    name: str,
+    size: tuple[int, int] | None = None,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+    source: str = "keras",
+) -> Teacher:
+    """Import a trained Keras classifier with one image input (n, H, W, C) and one output (n, K).
+
+    Without `preprocessing`, that of the keras.applications family is used if the model is recognised.
+    `size` (height, width) is needed where the model leaves it open.
+    Raises UserError for several inputs or outputs, half precision, or a layer that ONNX cannot express.
+    """
+    height, width, channels = _image_shape(model)
+    height, width = size or (height, width)
+    _require_float32(model)
+    notes = _batch_norm_note(model)
+    if preprocessing is None:
+        preprocessing, note = state_preprocessing(model, (height, width, channels))
+        notes = (note, *notes)
+    shape = (preprocessing.height, preprocessing.width, preprocessing.channels)
+    _require_tensor(model, shape)
+    graph = _export(model, shape)
+
+    def reference(images: NDArray[np.float32]) -> Floats:
+        return np.asarray(model(images, training=False))
+
+    return build_teacher(graph, Description(name, source, preprocessing, class_names, notes), reference)
+
+
+def _batch_norm_note(model: keras.Model) -> tuple[str, ...]:
+    # tf2onnx writes BatchNorm as a multiplication and an addition, so the graph itself no longer shows it.
+    count = sum(isinstance(layer, keras.layers.BatchNormalization) for layer in model._flatten_layers())
+    return (batch_norm_note(count),) if count else ()
+
+
+def _image_shape(model: keras.Model) -> tuple[int | None, int | None, int | None]:
+    if keras.backend.backend() != "tensorflow":
+        raise UserError(
+            f"Keras runs on {keras.backend.backend()}; models are imported through TensorFlow. Set"
+            " KERAS_BACKEND=tensorflow."
+        )
+    if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
+        raise UserError(
+            "the Keras model has no defined input and output. Build it as a Functional or Sequential model"
+            " with an Input layer."
+        )
+    for what, tensors in (("input", model.inputs), ("output", model.outputs)):
+        if len(tensors) != 1:
+            names = ", ".join(tensor.name for tensor in tensors)
+            raise UserError(
+                f"the Keras model has {len(tensors)} {what}s ({names}); a teacher has one. Make a keras.Model"
+                " with only that one."
+            )
+    shape = tuple(model.inputs[0].shape)
+    if len(shape) != 4:
+        raise UserError(
+            f"the Keras model takes an input of shape {shape}; a teacher takes images (batch, height, width,"
+            " channels)."
+        )
+    return shape[1], shape[2], shape[3]
+
+
+def _require_tensor(model: keras.Model, shape: tuple[int, int, int]) -> None:
+    try:
+        outputs = model(np.zeros((2, *shape), np.float32), training=False)
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        raise UserError(
+            f"the Keras model does not accept images of shape {shape}: {reason(error)}."
+        ) from error
+    if not tf.is_tensor(outputs):
+        raise UserError(
+            f"the Keras model returns a {type(outputs).__name__}; a teacher returns one tensor (batch,"
+            " classes)."
+        )
+
+
+def _require_float32(model: keras.Model) -> None:
+    for layer in model._flatten_layers():
+        if layer.compute_dtype != "float32" and layer.weights:
+            raise UserError(
+                f"the layer {layer.name!r} computes in {layer.compute_dtype}; a teacher is the float32 model."
+                " Set keras.config.set_dtype_policy('float32'), build the model again and load the weights."
+            )
+
+
+def _export(model: keras.Model, shape: tuple[int, int, int]) -> onnx.ModelProto:
+    # A variable that enters as an argument cannot be folded into a neighbour. All with two or more axes do;
+    # which of them are kernels is read off the graph afterwards.
+    opened = [variable for variable in model.variables if len(variable.shape) >= 2]
+    position = {id(variable): index for index, variable in enumerate(opened)}
+
+    def forward(images: tf.Tensor, *kernels: tf.Tensor) -> tf.Tensor:
+        def value(variable: Any) -> tf.Tensor:
+            index = position.get(id(variable))
+            return tf.convert_to_tensor(variable.value) if index is None else kernels[index]
+
+        trainable = [value(variable) for variable in model.trainable_variables]
+        fixed = [value(variable) for variable in model.non_trainable_variables]
+        return model.stateless_call(trainable, fixed, images, training=False)[0]
+
+    signature = [tf.TensorSpec((None, *shape), tf.float32, name=_INPUT)]
+    signature += [
+        tf.TensorSpec(variable.shape, variable.dtype, name=f"kernel{i}") for i, variable in enumerate(opened)
+    ]
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), _inlined_functions():
+            warnings.simplefilter("ignore")
+            converted = tf2onnx.convert.from_function(
+                tf.function(forward), input_signature=signature, opset=_OPSET
+            )
+    except (ValueError, TypeError, KeyError, NotImplementedError, tf.errors.OpError) as error:
+        raise UserError(f"the Keras model cannot be expressed as an ONNX graph: {reason(error)}.") from error
+    graph: onnx.ModelProto = converted[0]
+    _require_known_operators(graph)
+    _store(graph, opened)
+    return graph
+
+
+@contextlib.contextmanager
+def _inlined_functions() -> Iterator[None]:
+    """Trace through inner functions: Keras compiles a grouped convolution into one, which tf2onnx cannot look
+    into.
+    """
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)
+
+
+def _require_known_operators(graph: onnx.ModelProto) -> None:
+    """tf2onnx leaves a TensorFlow operator it cannot translate in the graph, under its own name."""
+    for node in graph.graph.node:
+        if node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type):
+            raise UserError(
+                f"the operation {node.op_type} ({node.name}) has no ONNX form. Replace that layer, or export"
+                " the model to ONNX yourself."
+            )
+
+
+def _store(graph: onnx.ModelProto, opened: Sequence[Any]) -> None:
+    """Turn the kernel inputs into initializers that carry the variables' own paths."""
+    names: dict[str, str] = {}
+    for index, variable in enumerate(opened):
+        unique = variable.path if variable.path not in names.values() else f"{variable.path}#{index}"
+        names[f"kernel{index}"] = unique
+        graph.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(variable), unique))
+    for node in graph.graph.node:
+        for i, value in enumerate(node.input):
+            node.input[i] = names.get(value, value)
+    images = next(value for value in graph.graph.input if value.name == _INPUT)
+    del graph.graph.input[:]
+    graph.graph.input.append(images)

@@ -1,0 +1,220 @@
+"""Import an ONNX file or message: outside data only from the file's own folder, facts from its metadata.
+
+Knows ONNX files. The normal form, the kernels and the checks are shared with the other importers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from engine.teacher.agreement import Reference
+from engine.teacher.graph import PREFIX, Description, build_teacher, model_facts, plain_preprocessing
+from engine.teacher.normal_form import input_shape, normalize, value_shape
+from engine.teacher.runtime import open_session, run
+from engine.types import Floats, Preprocessing, Teacher, UserError
+
+MAX_BYTES = 2 * 1000**3  # one protobuf message ends there
+
+
+def import_graph(
+    model: bytes | str | Path,
+    *,
+    name: str | None = None,
+    size: tuple[int, int] | None = None,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Teacher:
+    """Import an ONNX classifier from its bytes or its path; a file written by `engine.teacher.graph.save`
+    describes itself.
+
+    What is stated here wins over the file's metadata; `size` (height, width) is needed where the file leaves
+    it open. Raises UserError for a file that is damaged, reaches outside its folder, is too large, or is no
+    image classifier with one input and one output.
+    """
+    path = None if isinstance(model, bytes) else Path(model)
+    proto = _parse(_content(model, max_bytes), path.name if path else "the model")
+    _load_outside_data(proto, path.parent if path else None, max_bytes)
+    facts = model_facts(proto)
+    onnx.helper.set_model_props(
+        proto, {item.key: item.value for item in proto.metadata_props if not item.key.startswith(PREFIX)}
+    )
+    original = open_session(proto.SerializeToString())
+    normal = normalize(proto)
+    # The comparison asks whether normalising changed anything: nothing to ask if the file was in normal form
+    # already.
+    reference = (
+        None
+        if normal == proto
+        else _reference(original, _fixed_batch(proto.graph, normal.graph.input[0].name))
+    )
+    name = name or facts.get("name") or (path.stem if path else "model")
+    source = facts.get("source") or (path.name if path else "onnx")
+    notes = _stored(facts, "notes") or ()
+    if preprocessing is None and "preprocessing" in facts:
+        preprocessing = _stored_preprocessing(facts["preprocessing"], size)
+    if preprocessing is None:
+        preprocessing = _assumed_preprocessing(normal.graph, size)
+        notes = (
+            *notes,
+            "The file does not state its preprocessing: pixels are scaled to 0..1 and not normalised.",
+        )
+    description = Description(
+        name, source, preprocessing, class_names or _stored(facts, "class_names"), notes
+    )
+    return build_teacher(normal, description, reference)
+
+
+def _content(model: bytes | str | Path, max_bytes: int) -> bytes:
+    size = len(model) if isinstance(model, bytes) else Path(model).stat().st_size
+    if size > max_bytes:
+        raise UserError(
+            f"the ONNX file has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB."
+        )
+    return model if isinstance(model, bytes) else Path(model).read_bytes()
+
+
+def _parse(content: bytes, name: str) -> onnx.ModelProto:
+    try:
+        model: onnx.ModelProto = onnx.ModelProto.FromString(content)
+    except DecodeError as error:
+        raise UserError(f"{name} is damaged or no ONNX file. Export or copy it again.") from error
+    if not model.graph.node:
+        raise UserError(f"{name} holds no ONNX graph. Export or copy it again.")
+    return model
+
+
+def _stored(facts: dict[str, str], key: str) -> tuple[str, ...] | None:
+    if key not in facts:
+        return None
+    try:
+        return tuple(str(item) for item in json.loads(facts[key]))
+    except (ValueError, TypeError) as error:
+        raise UserError(
+            f"the file's metadata {PREFIX + key} is not a JSON list. Remove it, or save the teacher again."
+        ) from error
+
+
+def _stored_preprocessing(text: str, size: tuple[int, int] | None) -> Preprocessing:
+    try:
+        stored = Preprocessing.from_json(text)
+        if size is None:
+            return stored
+        return replace(
+            stored,
+            height=size[0],
+            width=size[1],
+            resize=None if stored.resize is None else max(stored.resize, *size),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"the file's metadata {PREFIX}preprocessing cannot be read ({error}). State the preprocessing"
+            " instead."
+        ) from error
+
+
+def _assumed_preprocessing(graph: onnx.GraphProto, size: tuple[int, int] | None) -> Preprocessing:
+    shape = input_shape(graph)
+    if len(shape) != 4:
+        raise UserError(
+            f"the model's input has {len(shape)} axes; a batch of images has 4: (batch, channels, height,"
+            " width)."
+        )
+    layout = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
+    channels, height, width = shape[1:] if layout == "NCHW" else (shape[3], shape[1], shape[2])
+    height, width = size or (height, width)
+    if height is None or width is None:
+        raise UserError("the file leaves the image size open. State it: --size HEIGHTxWIDTH.")
+    if channels is None:
+        raise UserError("the file leaves the number of channels open. Export it for 1 (grey) or 3 (RGB).")
+    return plain_preprocessing(channels, height, width, "NHWC" if layout == "NHWC" else "NCHW")
+
+
+def _reference(session: Any, fixed: int | None) -> Reference:
+    """The original file's outputs; a file with a fixed batch size is run in blocks of that size."""
+
+    def outputs(images: NDArray[np.float32]) -> Floats:
+        if fixed is None:
+            return run(session, images)
+        blocks = [
+            np.resize(images[i : i + fixed], (fixed, *images.shape[1:])) for i in range(0, len(images), fixed)
+        ]
+        return np.concatenate([run(session, block) for block in blocks])[: len(images)]
+
+    return outputs
+
+
+def _fixed_batch(graph: onnx.GraphProto, name: str) -> int | None:
+    """The batch size the original file insists on; its real input may stand behind stored weights in the
+    list.
+    """
+    value = next(value for value in graph.input if value.name == name)
+    sizes = value_shape(value)
+    return sizes[0] if sizes else None
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor stored in a graph: initializers, attributes, and those of nested graphs."""
+    yield from graph.initializer
+    for node in graph.node:
+        for item in node.attribute:
+            yield from [item.t, *item.tensors] if item.HasField("t") else item.tensors
+            for body in [item.g, *item.graphs] if item.HasField("g") else item.graphs:
+                yield from _tensors(body)
+
+
+def _load_outside_data(model: onnx.ModelProto, folder: Path | None, max_bytes: int) -> None:
+    """Read tensors stored beside the model, from regular files inside its folder only."""
+    outside = [
+        tensor for tensor in _tensors(model.graph) if tensor.data_location == onnx.TensorProto.EXTERNAL
+    ]
+    budget = max_bytes
+    for tensor in outside:
+        if folder is None:
+            raise UserError(
+                "the model keeps its weights in a second file. Give the path of the .onnx file, with that"
+                " file beside it."
+            )
+        content = _outside_bytes(tensor, folder, budget)
+        budget -= len(content)
+        tensor.raw_data = content
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+
+def _outside_bytes(tensor: onnx.TensorProto, folder: Path, budget: int) -> bytes:
+    entry = {item.key: item.value for item in tensor.external_data}
+    location = entry.get("location", "")
+    path = (folder / location).resolve()
+    if not location or not path.is_relative_to(folder.resolve()):
+        raise UserError(
+            f"the weight {tensor.name!r} points outside the model's folder ({location!r}). Put the data file"
+            " beside the .onnx file."
+        )
+    if not path.is_file():
+        raise UserError(f"the data file {location!r} is missing. Put it beside the .onnx file.")
+    size = path.stat().st_size
+    offset, length = entry.get("offset", "0"), entry.get("length", "")
+    start = int(offset) if offset.isdecimal() else -1
+    stop = size if not length else start + (int(length) if length.isdecimal() else -1)
+    if not 0 <= start <= stop <= size:
+        raise UserError(
+            f"the data file {location!r} is too short for the weight {tensor.name!r}. Copy it again."
+        )
+    if stop - start > budget:
+        raise UserError(
+            "the model's weights exceed the size limit of a teacher (2 GB unless stated otherwise)."
+        )
+    with path.open("rb") as file:
+        file.seek(start)
+        content: bytes = file.read(stop - start)
+    return content

@@ -1,0 +1,154 @@
+"""Import a PyTorch module: one ONNX graph with every kernel under the module's own parameter name, BatchNorm
+unfolded.
+
+Knows torch and its exporter. Knows nothing of files, checkpoints or architectures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+
+from engine.teacher.agreement import BATCHES, Reference
+from engine.teacher.graph import Description, build_teacher, plain_preprocessing
+from engine.teacher.normal_form import BATCH, OPSET
+from engine.teacher.reason import reason
+from engine.types import Floats, Preprocessing, Teacher, UserError
+
+INPUT = "images"
+
+
+class _Opened(torch.nn.Module):
+    """A model whose weights are arguments: what enters the exporter as an input cannot be folded into a
+    neighbour.
+    """
+
+    def __init__(self, model: torch.nn.Module, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+
+    def forward(self, images: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
+        given = dict(zip(self.names, weights, strict=True))
+        outputs: torch.Tensor = torch.func.functional_call(self.model, given, (images,))
+        return outputs
+
+
+def import_module(
+    model: torch.nn.Module,
+    *,
+    name: str,
+    input_shape: tuple[int, int, int],
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+    source: str = "torch",
+    notes: tuple[str, ...] = (),
+) -> Teacher:
+    """Import a trained module that maps images (n, C, H, W) to class scores (n, K).
+
+    `input_shape` is (C, H, W). The module is run in evaluation mode and left as it was.
+    Raises UserError if it does not return one row of scores per image or uses something ONNX cannot express.
+    """
+    channels, height, width = input_shape
+    if preprocessing is None:
+        preprocessing = plain_preprocessing(channels, height, width)
+        notes = (*notes, "No preprocessing was stated: pixels are scaled to 0..1 and not normalised.")
+    tensors = list(model.state_dict().values())
+    if any(tensor.device.type != "cpu" for tensor in tensors):
+        model = copy.deepcopy(model).cpu()
+    if any(tensor.is_floating_point() and tensor.dtype != torch.float32 for tensor in tensors):
+        model = copy.deepcopy(model).float()
+        notes = (*notes, "The weights are not all float32; they were converted to it.")
+    with _evaluating(model):
+        reference = _reference(model)
+        for n in BATCHES:
+            _require_tensor(model, torch.zeros(n, *input_shape))
+        graph = _export(model, torch.zeros(2, *input_shape))
+        description = Description(name, source, preprocessing, class_names, notes)
+        return build_teacher(graph, description, reference)
+
+
+@contextlib.contextmanager
+def _evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """Evaluation mode, no gradients, and no fused attention (which the exporter does not know); all restored
+    afterwards.
+    """
+    modes = {module: module.training for module in model.modules()}
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        for module in modes:
+            module.training = False
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+        for module, training in modes.items():
+            module.training = training
+
+
+def _reference(model: torch.nn.Module) -> Reference:
+    def outputs(images: NDArray[np.float32]) -> Floats:
+        result: Floats = model(torch.from_numpy(images)).numpy()
+        return result
+
+    return outputs
+
+
+def _require_tensor(model: torch.nn.Module, images: torch.Tensor) -> None:
+    try:
+        outputs = model(images)
+    except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+        raise UserError(
+            f"the model does not accept {len(images)} images of shape {tuple(images.shape[1:])}:"
+            f" {_cause(error)}."
+        ) from error
+    if not isinstance(outputs, torch.Tensor):
+        raise UserError(
+            f"the model returns a {type(outputs).__name__}; a teacher returns one tensor (batch, classes). "
+            "Wrap it so that only the class scores are returned."
+        )
+
+
+def _export(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProto:
+    # Every parameter with two or more axes enters as an input, not only those of Conv and Linear modules: a
+    # kernel used through torch.nn.functional is then found too. Which of them are kernels is read off the
+    # graph afterwards.
+    opened = {name: value for name, value in model.named_parameters() if value.ndim >= 2}
+    names = list(opened)
+    wrapper = _Opened(model, names)
+    wrapper.training = False  # not .eval(), which the module of an exported program refuses
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                wrapper,
+                (images, list(opened.values())),
+                input_names=[INPUT, *names],
+                opset_version=OPSET,
+                dynamic_shapes=({0: torch.export.Dim(BATCH)}, [None] * len(names)),
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        raise UserError(f"the model cannot be expressed as an ONNX graph: {_cause(error)}.") from error
+    assert program is not None
+    graph = program.model_proto
+    graph.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value.detach().numpy(), name) for name, value in opened.items()
+    )
+    return graph
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost cause: the exporter wraps the message that matters in pages of advice."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return reason(error)

@@ -1,0 +1,208 @@
+"""load_teacher: what the user gave (a name or a file) becomes a Teacher.
+
+Knows the forms a spec can take and what is refused. Each framework's own knowledge is in `engine.importers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.samples import DIGIT_CLASSES, sample_teacher
+from engine.types import Preprocessing, Teacher, UserError
+
+MAX_BYTES = 2 * 1000**3  # an ONNX graph is one protobuf message, which ends at 2 GB
+
+_PICKLES = (".pkl", ".pickle", ".joblib", ".dill", ".cloudpickle", ".pck")
+_REFUSED = {
+    **dict.fromkeys(
+        _PICKLES,
+        "a pickle runs code when it is opened. Save the model as .onnx, .keras, .safetensors or .pt2 instead",
+    ),
+    ".bin": "a .bin file does not say what it is, and may be a pickle. Save the weights as .safetensors",
+    ".ckpt": "a training checkpoint carries Python objects. Save only the weights, as .safetensors or .pth",
+    ".pb": "a TensorFlow graph cannot be read safely. Load it in Keras and use model.save('model.keras')",
+    ".tflite": "a TFLite file is already converted for a device. Give the Keras model it was made from",
+}
+_PIP = {
+    "torch": "torch",
+    "timm": "timm",
+    "onnxscript": "onnxscript",
+    "safetensors": "safetensors",
+    "keras": "tensorflow-cpu",
+    "tensorflow": "tensorflow-cpu",
+    "tf2onnx": "tf2onnx",
+    "h5py": "h5py",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+}
+FORMATS = ".onnx, .keras, .h5, .pt2, or .safetensors / .pth with --arch NAME --classes K"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the user stated beside the file."""
+
+    arch: str | None
+    classes: int | None
+    size: tuple[int, int] | None
+    preprocessing: Preprocessing | None
+    class_names: Sequence[str] | None
+    max_bytes: int
+
+
+def load_teacher(
+    spec: str | Path,
+    *,
+    arch: str | None = None,
+    classes: int | None = None,
+    size: tuple[int, int] | None = None,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Teacher:
+    """Load a trained classifier from `timm:NAME`, `sample:NAME`, or a file (.onnx, .keras, .h5, .pt2,
+    .safetensors, .pth).
+
+    `arch` and `classes` name the timm architecture of a bare checkpoint. `size` (height, width) is for models
+    that leave it open or take several. `preprocessing` and `class_names` override what the model says about
+    itself. Nothing inside a file is executed. Raises UserError if the model is refused, with the reason.
+    """
+    request = _Request(arch, classes, size, preprocessing, class_names, max_bytes)
+    kind, _, name = str(spec).partition(":")
+    try:
+        if kind == "timm" and name:
+            from engine.teacher.importers.timm import import_pretrained
+
+            return import_pretrained(name, size=size, preprocessing=preprocessing, class_names=class_names)
+        if kind == "sample" and name:
+            return _load_sample(name, request)
+        return _load_file(Path(spec), request)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in _PIP:
+            raise
+        raise UserError(
+            f"{spec} needs {package}, which is not installed. Run: pip install {_PIP[package]}"
+        ) from error
+
+
+def load_sample_teacher(name: str) -> Teacher:
+    """Load a sample's teacher as any file is loaded, with the preprocessing it was trained with.
+
+    Raises UserError for an unknown name, or for a sample that ships predictions only.
+    """
+    path, preprocessing = sample_teacher(name)
+    return load_teacher(path, preprocessing=preprocessing, class_names=DIGIT_CLASSES)
+
+
+def _load_sample(name: str, request: _Request) -> Teacher:
+    from engine.teacher.graph import restate
+
+    return restate(
+        load_sample_teacher(name), preprocessing=request.preprocessing, class_names=request.class_names
+    )
+
+
+def _load_file(path: Path, request: _Request) -> Teacher:
+    suffix = path.suffix.lower()
+    if path == Path():
+        raise UserError(f"no teacher was named. Give timm:NAME, sample:NAME, or a file: {FORMATS}.")
+    if suffix in _REFUSED:
+        raise UserError(f"{path.name} is refused: {_REFUSED[suffix]}.")
+    if path.is_dir():
+        raise UserError(
+            f"{path.name} is a folder; a teacher is one file. For a SavedModel, use model.save('model.keras')"
+            " and give that."
+        )
+    if suffix in (".safetensors", ".pth", ".pt"):
+        _check_size(path, request.max_bytes)
+        return _load_checkpoint(path, request)
+    loaders = {
+        ".pt2": _load_program,
+        ".keras": _load_keras,
+        ".h5": _load_keras,
+        ".hdf5": _load_keras,
+        ".onnx": _load_onnx,
+    }
+    if suffix not in loaders:
+        raise UserError(
+            f"{str(path)!r} is not a teacher we can read. Give timm:NAME, sample:NAME, or a file: {FORMATS}."
+        )
+    _check_size(path, request.max_bytes)
+    return loaders[suffix](path, request)
+
+
+def _check_size(path: Path, max_bytes: int) -> None:
+    if not path.is_file():
+        raise UserError(f"there is no file {str(path)!r}. Check the path.")
+    size = path.stat().st_size
+    if size == 0:
+        raise UserError(f"{path.name} is empty. Copy or save the model again.")
+    if size > max_bytes:
+        raise UserError(
+            f"{path.name} has {size / 1e9:.2f} GB; a teacher has up to {max_bytes / 1e9:.2f} GB. Give a"
+            " smaller model."
+        )
+
+
+def _load_checkpoint(path: Path, request: _Request) -> Teacher:
+    if request.arch is None:
+        raise UserError(
+            f"{path.name} holds weights without their architecture. Add --arch NAME --classes K, where NAME"
+            " is a timm architecture; for any other torch model, save it with torch.export.save to a .pt2"
+            " file."
+        )
+    from engine.teacher.importers.checkpoint import read_weights
+    from engine.teacher.importers.timm import import_weights
+
+    return import_weights(
+        request.arch,
+        read_weights(path, max_bytes=request.max_bytes),
+        name=path.stem,
+        classes=request.classes,
+        size=request.size,
+        preprocessing=request.preprocessing,
+        class_names=request.class_names,
+        source=f"{path.name} ({request.arch})",
+    )
+
+
+def _load_program(path: Path, request: _Request) -> Teacher:
+    from engine.teacher.importers.exported_program import import_program
+
+    return import_program(
+        path,
+        size=request.size,
+        preprocessing=request.preprocessing,
+        class_names=request.class_names,
+        max_bytes=request.max_bytes,
+    )
+
+
+def _load_keras(path: Path, request: _Request) -> Teacher:
+    from engine.teacher.importers.keras import import_model
+    from engine.teacher.importers.keras_file import read_model
+
+    model = read_model(path, max_bytes=request.max_bytes)
+    return import_model(
+        model,
+        name=path.stem,
+        size=request.size,
+        preprocessing=request.preprocessing,
+        class_names=request.class_names,
+        source=path.name,
+    )
+
+
+def _load_onnx(path: Path, request: _Request) -> Teacher:
+    from engine.teacher.importers.onnx import import_graph
+
+    return import_graph(
+        path,
+        size=request.size,
+        preprocessing=request.preprocessing,
+        class_names=request.class_names,
+        max_bytes=request.max_bytes,
+    )

@@ -1,0 +1,59 @@
+"""Run a graph in onnxruntime, turning its failures into sentences.
+
+Knows onnxruntime. Knows nothing of what the graph is for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from engine.teacher.reason import reason
+from engine.types import Floats, UserError
+
+# onnxruntime raises these for a graph it cannot run; it has no common base class of its own.
+_FAILURES: tuple[type[Exception], ...] = (
+    ort.capi.onnxruntime_pybind11_state.Fail,
+    ort.capi.onnxruntime_pybind11_state.InvalidArgument,
+    ort.capi.onnxruntime_pybind11_state.InvalidGraph,
+    ort.capi.onnxruntime_pybind11_state.InvalidProtobuf,
+    ort.capi.onnxruntime_pybind11_state.NotImplemented,
+    ort.capi.onnxruntime_pybind11_state.RuntimeException,
+    UnicodeDecodeError,  # its message quotes a damaged name
+)
+_FAILED_NODE = re.compile(r"running (\w+) node\. Name:'([^']*)'")
+
+
+def open_session(graph: bytes) -> Any:
+    """An onnxruntime session on `graph`, or UserError with the runtime's reason."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    try:
+        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+    except _FAILURES as error:
+        raise UserError(
+            f"onnxruntime cannot run the model: {_reason(error)}. Export it with standard ONNX operators."
+        ) from error
+
+
+def run(session: Any, images: NDArray[np.float32]) -> Floats:
+    """The graph's output for a batch, or UserError with the operator that failed."""
+    try:
+        outputs: Floats = np.asarray(session.run(None, {session.get_inputs()[0].name: images})[0])
+    except _FAILURES as error:
+        raise UserError(
+            f"the model fails on {len(images)} images of shape {images.shape[1:]}: {_reason(error)}. "
+            "Export it with a dynamic batch size, and check the input size."
+        ) from error
+    return outputs
+
+
+def _reason(error: Exception) -> str:
+    if failed := _FAILED_NODE.search(str(error)):
+        return f"its operator {failed[1]} {failed[2]!r} does not fit them"
+    return reason(error)

@@ -1,0 +1,1 @@
+"""Background work: starting and watching it, and the process that does it. Knows nothing of Streamlit."""

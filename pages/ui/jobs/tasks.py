@@ -1,0 +1,220 @@
+"""What background jobs do, one function a kind: read a teacher, check images, run the family. Runs in the
+worker's process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.family.recipes import parse_slug
+from engine.types import Preprocessing, Recipe, Teacher, UserError
+from pages.ui.jobs.worker import Desk
+from pages.ui.show.words import form_words
+from pages.ui.workspace.folder import read_json, write_json
+from pages.ui.workspace.hosting import hosting
+from pages.ui.workspace.images import open_target
+from pages.ui.workspace.outline import outline_of
+
+_SIZED = 300  # images whose size is looked at; enough to see whether they differ
+_EXPORT_IMAGES = 16  # enough to show a difference, few enough to run every way in seconds
+
+
+def import_teacher(
+    desk: Desk,
+    spec: str,
+    arch: str | None = None,
+    classes: int | None = None,
+    class_names: list[str] | None = None,
+) -> None:
+    """Read a model into the one internal form and leave it, with its outline, in the session's folder."""
+    from engine.teacher.graph import save
+    from engine.teacher.load import load_teacher
+
+    desk.report(0, 0, stage="weights and graph")
+    path = Path(spec)
+    local = path if path.is_absolute() else spec
+    try:
+        teacher = load_teacher(
+            local,
+            arch=arch or None,
+            classes=classes,
+            class_names=class_names or None,
+            max_bytes=hosting().teacher_bytes,
+        )
+    except UserError as error:
+        raise UserError(form_words(str(error))) from error
+    desk.report(0, 0, stage="storing it")
+    save(teacher, desk.folder / "teacher.onnx")
+    write_json(desk.folder / "outline.json", outline_of(teacher))
+
+
+def stored_teacher(folder: Path) -> Teacher:
+    """Load the session's teacher with its weights; preprocessing and class names are those of the outline,
+    which a person may have edited.
+    """
+    from engine.teacher.load import load_teacher
+
+    facts = read_json(folder / "outline.json")
+    if facts is None:
+        raise UserError("the teacher has not been read yet. Load it on the Teacher page.")
+    teacher = load_teacher(
+        folder / "teacher.onnx", preprocessing=Preprocessing.from_json(facts["preprocessing"])
+    )
+    return replace(teacher, class_names=tuple(facts["class_names"]), name=facts["name"])
+
+
+def check_images(desk: Desk, target: str) -> None:
+    """Decode every image once, find unreadable ones and duplicates, and fix the pool's order."""
+    from engine.target import duplicates, pool_order, scan
+
+    images = open_target(desk.folder, target, hosting().limits)
+    bad = scan(
+        images, on_progress=lambda done, total: desk.report(done, total, stage="looking at every image")
+    )
+    unusable = {image.name for image in bad}
+    order = [int(index) for index in pool_order(images) if images.names[index] not in unusable]
+    groups = duplicates(images)
+    row_of = {index: row for row, index in enumerate(order)}
+    shapes = [images.read(index).shape for index in order[:_SIZED]]
+    checks = {
+        "n_images": len(images),
+        "order": order,
+        "bad": [[image.name, image.reason] for image in bad[:200]],
+        "n_bad": len(bad),
+        "duplicates": [[images.names[index] for index in group[:5]] for group in groups[:100]],
+        "duplicate_rows": [[row_of[index] for index in group if index in row_of] for group in groups],
+        "heights": [min((s[0] for s in shapes), default=0), max((s[0] for s in shapes), default=0)],
+        "widths": [min((s[1] for s in shapes), default=0), max((s[1] for s in shapes), default=0)],
+        "n_duplicates": sum(len(group) - 1 for group in groups),
+        "class_folders": list(images.class_folders or ()),
+        "notes": list(images.notes),
+    }
+    write_json(desk.folder / "checks.json", checks)
+
+
+def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
+    """Run teacher and candidates over the pool, resuming what an earlier run finished, and leave the
+    predictions file.
+    """
+    from engine.predictions.file import save_predictions
+    from engine.predictions.gather import predict
+    from engine.predictions.runner import ProgressReport
+
+    def show(progress: ProgressReport) -> None:
+        desk.report(
+            progress.done,
+            progress.total,
+            stage=progress.stage,
+            rate=progress.images_per_second,
+            seconds_left=progress.seconds_left,
+        )
+
+    family = [Recipe(*values) for values in recipes]
+    images = open_target(desk.folder, target, hosting().limits)
+    predictions = predict(
+        stored_teacher(desk.folder),
+        family,
+        images,
+        store=desk.folder / "store",
+        on_progress=show,
+        cancel=desk.is_cancelled,
+        skip_corrupt=True,
+    )
+    if desk.is_cancelled():
+        raise UserError("the run was cancelled. What it finished is kept: resume it on the Target page.")
+    temporary = desk.folder / "predictions.part.npz"
+    save_predictions(predictions, temporary)
+    os.replace(temporary, desk.folder / "predictions.npz")
+
+
+def write_export(
+    desk: Desk, slug: str, formats: list[str], target: str, source: str, evidence: dict[str, Any]
+) -> None:
+    """Write the candidate's file, re-run it, and leave the folder with its certificate and the bundle."""
+    from engine.exports.bundle import write_bundle
+    from engine.exports.writing import write
+
+    desk.report(0, 0, stage="packing the weights")
+    teacher, recipe = stored_teacher(desk.folder), parse_slug(slug)
+    images, judged = export_rows(desk.folder, teacher, slug, target)
+    write(
+        teacher,
+        recipe,
+        desk.folder / "export",
+        images=images,
+        judged=judged,
+        evidence=evidence,
+        formats=formats,
+        source_path=source or None,
+        on_progress=lambda done, total: desk.report(
+            done, total, stage="writing, then running the file in every way"
+        ),
+    )
+    write_bundle(desk.folder / "export", desk.folder / "bundle.zip")
+
+
+def export_rows(
+    folder: Path, teacher: Teacher, slug: str, target: str
+) -> tuple[NDArray[np.float32] | None, NDArray[Any] | None]:
+    """The first images of the pool as the teacher takes them, and what the candidate was judged by on them.
+
+    Judged probabilities are those of a run made here; shipped ones are rounded for storage, so the export
+    computes its own.
+    """
+    from engine.predictions.file import load_predictions
+    from engine.target import normalise, prepare
+
+    if not target:
+        return None, None
+    images = open_target(folder, target, hosting().limits)
+    checks, path = read_json(folder / "checks.json"), folder / "predictions.npz"
+    order = checks["order"] if checks else list(range(len(images)))
+    chosen = order[:_EXPORT_IMAGES]
+    batch = normalise(
+        np.stack([prepare(images.read(index), teacher.preprocessing) for index in chosen]),
+        teacher.preprocessing,
+    )
+    predictions = load_predictions(path) if path.exists() else None
+    if predictions is None or slug not in predictions.names:
+        return batch, None
+    return batch, np.asarray(predictions.candidates[predictions.names.index(slug)][: len(chosen)])
+
+
+def run_study_job(
+    desk: Desk, files: list[str], budgets: list[int], rates: list[float], rules: list[str]
+) -> None:
+    """Run the paper's protocol over predictions files and leave its results and report."""
+    from engine.study.protocol.config import StudyConfig
+    from engine.study.protocol.run import run_study
+    from engine.study.report.page import write_report
+
+    config = StudyConfig(budgets=tuple(budgets), rates=tuple(rates), rules=tuple(rules))
+    result = run_study(
+        files,
+        desk.folder / "study",
+        config,
+        on_progress=lambda done, total: desk.report(done, total, stage="families studied"),
+        cancel=desk.is_cancelled,
+    )
+    if result.cancelled:
+        raise UserError(
+            "the study was cancelled. Families already finished are kept: start it again to continue."
+        )
+    desk.report(0, 0, stage="writing the report")
+    write_report(result)
+
+
+TASKS: dict[str, Callable[..., None]] = {
+    "import": import_teacher,
+    "check": check_images,
+    "predict": run_family,
+    "export": write_export,
+    "study": run_study_job,
+}

@@ -1,0 +1,1 @@
+"""The parts of each page, and the furniture they share."""

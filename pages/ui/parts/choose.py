@@ -1,0 +1,270 @@
+"""The parts of the Choose page: the recommendation, the picture with its dial, suspicion about labels, and
+what could be wrong.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from engine.decide.decision import Decision
+from engine.decide.firmness import firmness_table
+from engine.decide.tables import contenders, dial_table, iso_score_line
+from engine.types import Choice, Predictions
+from pages.ui.parts.label_advice import check_these
+from pages.ui.parts.page import ink, picture, plain
+from pages.ui.parts.stored_size import float_bytes, others_table, stored_note
+from pages.ui.session.state import Session
+from pages.ui.show.charts import choice_scatter, dial_curve, memory_scatter
+from pages.ui.show.tables import column_formats, picks_table
+from pages.ui.show.words import counted, memory_words, number, rule_title, share
+
+NAMED_RULES = ("auto", "ce-combo", "val-ce", "distortion", "softmax-corr", "avg-confidence")
+_RATES = {0.0: "none", 0.1: "10 %", 0.2: "20 %", 0.3: "30 %", 0.4: "40 %"}
+
+
+def recommendation(session: Session, decision: Decision) -> None:
+    """The answer in one card: what to deploy, why, how sure, and three ways to go on."""
+    choice = decision.recommended
+    table = decision.candidates
+    pick, reservation = table.iloc[choice.index], choice.details.get("reservation")
+    with st.container(border=True):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.subheader(f"Deploy {plain(choice.name)}", anchor=False, width="content")
+            if memory := memory_words(float(pick["cost"]), float_bytes(session)):
+                st.badge(memory, color="primary")
+        if reservation:
+            st.warning(plain(reservation), icon=":material/warning:")
+        stored_note(session, table["name"], table["cost"].to_numpy(), choice.name)
+        st.markdown(reason_words(decision, pick))
+        if sure := doubt_words(session, decision):
+            st.markdown(sure)
+        with st.container(horizontal=True):
+            if st.button("Use this", type="primary", icon=":material/check:", key="use-recommended"):
+                session.choose(choice.name, "recommended")
+                st.rerun()
+            if decision.cheapest is not None and st.button(
+                "Use the cheapest as good", key="use-cheapest", icon=":material/savings:"
+            ):
+                session.choose(table["name"][decision.cheapest], "cheapest")
+                st.rerun()
+            another_button(session, decision)
+            others_button(session, decision)
+    if session.record.chosen:
+        chosen_card(session, decision)
+
+
+def reason_words(decision: Decision, pick: pd.Series) -> str:
+    """One sentence: who picks it, from what, and how it does on the labels."""
+    choice = decision.recommended
+    evidence = f"with {counted(choice.n_labels, 'label')}" if choice.n_labels else "without any label"
+    words = f"**{rule_title(choice.method)}** picks it {evidence}."
+    if decision.teacher_loss is not None:
+        words += (
+            f" Its loss on your labels is **{number(pick['loss'])}** (teacher"
+            f" {number(decision.teacher_loss)}; nats, lower is better)."
+        )
+    return words + f" It gives the teacher's class on {share(pick['agreement'])} of the pool."
+
+
+def doubt_words(session: Session, decision: Decision) -> str:
+    """How sure the recommendation is, and what else would do."""
+    pick = decision.candidates.iloc[decision.recommended.index]
+    if pick["probability_close"] != pick["probability_close"]:
+        return ""
+    details, probability = decision.recommended.details, share(pick["probability_close"])
+    if not details.get("reservation"):
+        probability = f"**{probability}**"
+    words = (
+        f"It is as good as the best (within {details['epsilon']:g} nats of its loss) with {probability}"
+        " probability."
+    )
+    if decision.same:
+        others = counted(len(decision.same), "other candidate")
+        words += f" {others[0].upper() + others[1:]} cannot be told apart from it."
+    if decision.cheapest is not None:
+        cheap = decision.candidates.iloc[decision.cheapest]
+        words += (
+            f" The cheapest that is as good, for all we know, is {plain(cheap['name'])}"
+            f" ({memory_words(float(cheap['cost']), float_bytes(session))})."
+        )
+    return words
+
+
+def another_button(session: Session, decision: Decision) -> None:
+    """Let a person overrule: any candidate can be chosen."""
+    with st.popover("Choose another", icon=":material/edit:"):
+        inside = list(decision.candidates[decision.candidates["admissible"]]["name"])
+        first = decision.recommended.name
+        # The key names the recommendation, so that a new one is what the list opens on.
+        name = st.selectbox("Candidate", inside, index=inside.index(first), key=f"own-candidate-{first}")
+        if st.button("Use this candidate", key="use-own"):
+            session.choose(name, "own")
+            st.rerun()
+
+
+def others_button(session: Session, decision: Decision) -> None:
+    """Show which candidates cannot be told apart from the recommended one."""
+    if not decision.same:
+        return
+    with st.popover(f"See the {counted(len(decision.same), 'other')}", icon=":material/list:"):
+        st.caption("The evidence cannot tell these from the recommended one. Cheapest first.")
+        shown = others_table(session, decision.candidates, decision.same)
+        st.dataframe(shown, hide_index=True, column_config=column_formats(shown))
+
+
+def chosen_card(session: Session, decision: Decision) -> None:
+    """What was settled, with a warning if it is not what the evidence says."""
+    record = session.record
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/check_circle: Chosen: **{plain(record.chosen)}**")
+        if record.chosen != decision.recommended.name:
+            st.badge("not the recommended candidate", icon=":material/warning:", color="orange")
+        st.page_link("pages/export.py", label="Export it", icon=":material/inventory_2:")
+    if record.chosen != decision.recommended.name:
+        stored_note(
+            session, decision.candidates["name"], decision.candidates["cost"].to_numpy(), record.chosen
+        )
+
+
+def rule_reasons(decision: Decision) -> None:
+    """Each rule of the table in a sentence, by kind: too long to read in a column."""
+    rules = decision.rules[decision.rules["group"] != "Control"]
+    for kind, members in rules.groupby("group", sort=False):
+        st.markdown(
+            f"**{kind}**\n"
+            + "\n".join(f"- {rule_title(row.rule)}: {plain(row.why)}" for row in members.itertuples())
+        )
+
+
+def picture_and_dial(session: Session, decision: Decision) -> None:
+    """Candidates on anchor distance against labeled loss, with the dial that trades one for the other."""
+    chosen = session.record.chosen or decision.recommended.name
+    if not decision.n_labels:
+        title = "The closer to the teacher, the more memory: without labels this is all there is to see"
+        picture(
+            title,
+            memory_scatter(
+                decision.candidates, picks_table(decision, chosen, NAMED_RULES, ("cost", "distortion")), ink()
+            ),
+        )
+        st.caption("Give a few labels on the Target page, and this picture shows who is right.")
+        return
+    left, right = st.columns([2, 1], gap="medium")
+    combo = decision.choices["ce-combo"]
+    dial = dial_table(combo)
+    dial = dial.assign(
+        position=range(len(dial)), pick=[decision.candidates["name"][index] for index in dial["index"]]
+    )
+    with right:
+        at = turn_dial(session, combo, dial, decision)
+    turned = dial[dial["coefficient"] == at].iloc[0]
+    with left:
+        is_near = st.toggle(
+            "Only the better half",
+            key="zoom",
+            help="Leave out the half with the higher loss on your labels, to see the contenders apart.",
+        )
+        shown = contenders(decision.candidates, chosen) if is_near else decision.candidates
+        line = iso_score_line(decision.candidates, int(turned["index"]), at)
+        line = line[line["loss"] <= shown["loss"].max()]
+        picks = picks_table(decision, chosen, NAMED_RULES, ("distortion", "loss"))
+        chart = choice_scatter(shown, picks[picks.index.isin(shown.index)], line, ink())
+        picture(
+            finding(decision),
+            chart,
+            "Dashed: candidates on this line score the same at the dial's setting; below and left of it is"
+            " better. Ringed: the choice.",
+        )
+
+
+def turn_dial(session: Session, combo: Choice, dial: pd.DataFrame, decision: Decision) -> float:
+    """The dial from the teacher to the labels; returns the coefficient it stands at."""
+    grid = list(dial["coefficient"])
+    st.markdown("**How far to trust the labels**")
+    st.caption(
+        "This dial steers the rule CE-combo alone. The recommendation above weighs the labels by itself and"
+        " does not move."
+    )
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        st.caption("follow the teacher", width="content")
+        st.caption("trust my labels", width="content")
+    at = st.select_slider(
+        "Coefficient",
+        grid,
+        value=combo.coefficient,
+        format_func=lambda c: f"{c:g}",
+        key=f"dial-{combo.n_labels}-{combo.coefficient}",
+        label_visibility="collapsed",
+        help=(
+            "CE-combo minimises distance to the teacher + coefficient × loss on the labels. Cross-validation"
+            " inside your labels sets the dial; you may turn it."
+        ),
+    )
+    row = dial[dial["coefficient"] == at].iloc[0]
+    st.markdown(
+        f"At {at:g} it picks **{plain(row['pick'])}**"
+        + (" (found by cross-validation)." if at == combo.coefficient else ".")
+    )
+    if row["pick"] not in (session.record.chosen, decision.recommended.name) and st.button(
+        "Use the dial's pick", key="use-dial"
+    ):
+        session.choose(row["pick"], "dial")
+        st.rerun()
+    if combo.cv_losses is not None:
+        st.altair_chart(dial_curve(dial, at, ink()), width="stretch", alt="held-out loss by coefficient")
+        st.caption(
+            "Loss on labels held out in turn, for each setting of the dial. The dark point is the best."
+        )
+    return float(at)
+
+
+def finding(decision: Decision) -> str:
+    """The picture's title: whether the labels agree with the teacher's favourite."""
+    closest = decision.choices["distortion"].name
+    if decision.recommended.name == closest:
+        return "The labels agree with the teacher: the closest candidate is recommended"
+    return "The closest candidate to the teacher is not the one that fits your labels"
+
+
+def suspicion(session: Session, decision: Decision, predictions: Predictions) -> None:
+    """What becomes of each rule's pick if some labels are wrong."""
+    check_these(session)
+    st.markdown("**I suspect wrong labels**")
+    rate = st.select_slider(
+        "Share of labels that may be wrong", list(_RATES), format_func=_RATES.__getitem__, key="suspicion"
+    )
+    if rate == 0 or session.sample is None:
+        st.caption(
+            "Move the slider: we make that share of your labels wrong at random, 20 times, and choose again"
+            " each time."
+        )
+        return
+    sample, pool, admissible = session.sample, session.pool, session.admissible
+    firm = session.keep(
+        "suspicion",
+        (session.decision_key, rate),
+        lambda: firmness_table(predictions, pool, sample, rate, admissible=admissible),
+    )
+    for row in firm.itertuples():
+        other = f"; most often it becomes {plain(row.other)}" if row.other else ""
+        st.progress(
+            row.kept, text=f"{rule_title(row.rule)} keeps its pick in {row.kept:.0%} of the draws{other}"
+        )
+    best = firm.loc[firm["kept"].idxmax()]
+    st.caption(
+        f"Firmest here: {rule_title(best['rule'])}. With many labels of which some are wrong, validation"
+        " accuracy is the tolerant rule; with few, an anchored rule is."
+    )
+
+
+def doubts(decision: Decision) -> list[str]:
+    """What could be wrong with the recommendation, most serious first."""
+    sentences = [*decision.recommended.warnings, *decision.recommended.details.get("reasons", ())[:2]]
+    direct = decision.choices.get("val-ce")
+    if direct is not None and direct.name != decision.recommended.name:
+        sentences.append(
+            f"Direct validation would take {direct.name} instead; with few labels it follows chance more than"
+            " an anchored rule does."
+        )
+    return sentences

@@ -1,0 +1,172 @@
+"""The parts of the Export page: what to write, and the certificate of what was written."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from engine.commands.select import choice_record
+from engine.exports.certificate import Certificate
+from engine.family.cost import costs
+from engine.types import Teacher
+from pages.ui.parts.page import link, picture, plain, table, user_errors
+from pages.ui.parts.stored_size import stored_note
+from pages.ui.parts.teacher import model_facts
+from pages.ui.session.actions import attach_teacher, source_of, start_export
+from pages.ui.session.state import Session
+from pages.ui.show.charts import size_bars
+from pages.ui.show.words import share, size
+
+_COPIES = {
+    "packed": "packed.safetensors: bit-packed codes at their true width",
+    "safetensors": "model.safetensors: float weights, a drop-in",
+    "keras": "model.keras: the Keras model with these weights",
+}
+
+
+def missing_teacher(session: Session) -> None:
+    """A predictions file says nothing about weights: ask for the teacher."""
+    with st.container(border=True), user_errors():
+        if session.record.sample:
+            st.markdown(
+                ":material/info: **This sample ships predictions only, without its teacher, so there is"
+                " nothing to write a file from.** The digit samples go all the way to a file."
+            )
+            link("teacher", "Start with another sample")
+            st.caption(
+                "Whoever has the photographs can make this teacher with `python -m"
+                " sample_models.photo_family` and add it here."
+            )
+        else:
+            st.markdown(
+                ":material/info: **The file is made from the teacher's weights, and only predictions were"
+                " given.** Add the teacher they came from."
+            )
+        file = st.file_uploader(
+            "Teacher file", key="attach-file", max_upload_size=session.host.teacher_bytes // 10**6
+        )
+        facts = model_facts("attach")
+        if st.button("Read this teacher", disabled=file is None) and file is not None:
+            attach_teacher(session, file, file.name, facts)
+            st.rerun()
+
+
+def order_form(session: Session, teacher: Teacher) -> None:
+    """Which candidate, in which forms; any candidate can be exported."""
+    names = [recipe.slug for recipe in session.recipes]
+    wanted = session.record.chosen or (
+        session.decision.recommended.name if session.predictions is not None else names[0]
+    )
+    left, right = st.columns(2, gap="medium")
+    name = left.selectbox("Candidate", names, index=names.index(wanted) if wanted in names else 0)
+    is_keras = source_of(session).endswith((".keras", ".h5"))
+    copies = [copy for copy in _COPIES if copy != "keras" or is_keras]
+    formats = right.multiselect("Beside model.onnx, also write", copies, format_func=_COPIES.__getitem__)
+    if session.record.chosen and name != session.record.chosen:
+        st.badge("not the candidate you chose", icon=":material/warning:", color="orange")
+    stored_note(session, names, costs(teacher, session.recipes), name)
+    if st.button("Write and check the file", type="primary", icon=":material/inventory_2:"):
+        start_export(session, name, formats, evidence_for(session))
+        st.rerun()
+
+
+def evidence_for(session: Session) -> dict[str, object]:
+    """What the certificate says about why this candidate: the recommendation on the evidence at hand, and who
+    decided.
+    """
+    if session.predictions is None:
+        return {}
+    record = choice_record(session.decision.recommended)
+    return {
+        **record,
+        "budget": session.record.budget,
+        "chosen": session.record.chosen,
+        "chosen_how": session.record.chosen_how,
+    }
+
+
+def certificate_view(session: Session, certificate: Certificate) -> None:
+    """The answer, the size picture, every check, both load profiles, and the downloads."""
+    sizes = certificate.sizes
+    with st.container(border=True):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.subheader(plain(certificate.recipe), anchor=False, width="content")
+            if certificate.passed:
+                certified = (
+                    "the file is the model that was judged"
+                    if certificate.model.get("judged")
+                    else "the file repeats its recipe"
+                )
+                st.badge(certified, icon=":material/verified:", color="green")
+            else:
+                st.badge("a check failed: do not deploy", icon=":material/error:", color="red")
+        st.markdown(
+            f"The file {certificate.finding}. model.onnx has **{size(sizes.file)}**,"
+            f" **{share(sizes.file / sizes.float_file)}** of the float file ({size(sizes.float_file)})."
+        )
+        downloads(session)
+    bars = pd.DataFrame(
+        {
+            "what": ["float file", "theory: codes at their true width", "file on disk"],
+            "order": [0, 1, 2],
+            "bytes": [sizes.float_file, sizes.theory, sizes.file],
+        }
+    )
+    title = f"From {size(sizes.float_file)} to {size(sizes.file)} on disk"
+    picture(
+        title,
+        size_bars(bars.assign(size=bars["bytes"].map(size))),
+        "The file also holds the graph and whole integer containers; theory counts bare codes, scales and"
+        " float parts.",
+    )
+    st.markdown("**What was checked**")
+    for check in certificate.checks:
+        icon = ":green[:material/check_circle:]" if check.passed else ":red[:material/cancel:]"
+        st.markdown(f"{icon} **{plain(check.name)}**: {plain(check.sentence)}")
+    profiles(certificate)
+    with st.expander("Evidence, versions and hash"):
+        st.code(f"sha256 {certificate.sha256}\n{certificate.command}", language=None)
+        st.json(
+            {"evidence": dict(certificate.evidence), "versions": dict(certificate.versions)}, expanded=False
+        )
+        for note in certificate.notes:
+            st.caption(plain(note))
+
+
+def profiles(certificate: Certificate) -> None:
+    """Latency and memory of each way to load the file."""
+    if not certificate.profiles:
+        return
+    st.markdown("**Loading it: small or fast**")
+    rows = pd.DataFrame(
+        {
+            "Load profile": [profile.name for profile in certificate.profiles],
+            "Latency ↓ (ms an image)": [profile.latency_ms for profile in certificate.profiles],
+            "Resident memory ↓": [size(profile.resident_bytes) for profile in certificate.profiles],
+            "Load time ↓ (ms)": [profile.load_ms for profile in certificate.profiles],
+        }
+    )
+    table(rows, "profiles")
+    for profile in certificate.profiles:
+        st.markdown(f"- **{plain(profile.name)}**: {plain(profile.sentence)}")
+
+
+def downloads(session: Session) -> None:
+    """The bundle, the bare model, and the certificate."""
+    folder = session.folder / "export"
+    with st.container(horizontal=True):
+        for path, label, kind in (
+            (session.folder / "bundle.zip", "Download the bundle", "primary"),
+            (folder / "model.onnx", "model.onnx", "secondary"),
+            (folder / "certificate.html", "certificate.html", "secondary"),
+        ):
+            if path.exists():
+                st.download_button(
+                    label,
+                    path.read_bytes,
+                    path.name,
+                    key=f"get-{path.name}",
+                    icon=":material/download:",
+                    type=kind,
+                    on_click="ignore",
+                )

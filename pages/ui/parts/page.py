@@ -1,0 +1,137 @@
+"""The furniture every page shares: its head with the glossary, gates, pictures, tables to download, the way
+to the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from engine.types import UserError
+from pages.ui.session.state import Session
+from pages.ui.show.glossary import GLOSSARY
+from pages.ui.show.tables import column_formats
+
+PAGES = {
+    "teacher": ("Teacher", ":material/school:"),
+    "candidates": ("Candidates", ":material/apps:"),
+    "target": ("Target data", ":material/photo_library:"),
+    "choose": ("Choose", ":material/target:"),
+    "collapse": ("Confidence collapse", ":material/monitor_heart:"),
+    "export": ("Export", ":material/inventory_2:"),
+    "study": ("Study", ":material/science:"),
+}
+
+
+WIDE = "wide"  # containers whose content may be wider than the screen
+OWN_KEYS = "own-keys"  # a container of buttons whose key is their name: showing both would read "3 3"
+# Our own constant words: less empty space above the title, as much as the toolbar leaves, and lines that are
+# not too long to read.
+STYLE = (
+    f"<style>.stMainBlockContainer{{padding-top:3.2rem;max-width:76rem}}@media(max-width:640px){{.stMainBlockContainer{{padding-top:4.4rem}}}}.st-key-{OWN_KEYS}"
+    f" kbd{{display:none}}[class*=st-key-{WIDE}-]{{overflow-x:auto}}</style>"
+)
+
+
+def page_head(session: Session, page: str, question: str) -> None:
+    """Write the page's title, its question and the glossary. Every page begins with it."""
+    if not session.has_entered:
+        # A freshly started server opens a page's own file until app.py has run once: go through it, and come
+        # back.
+        session.wanted = f"pages/{page}.py"
+        st.switch_page("app.py")
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title(PAGES[page][0], anchor=False, width="content")
+        with st.popover("Glossary", icon=":material/menu_book:"):
+            for word, meaning in GLOSSARY.items():
+                st.markdown(f"**{word}.** {meaning}")
+    st.caption(question)
+    if session.host.is_demo:
+        st.caption(
+            ":material/info: Public demo: no paths on the server, no downloads, small uploads, and what you"
+            " upload is deleted after a day. Install Anchorpoint to work without these limits."
+        )
+
+
+def ink() -> str:
+    """The colour of text and of the teacher: black on a light page, near white on a dark one."""
+    return "#e6eaf0" if st.context.theme.type == "dark" else "#111418"
+
+
+def gate(is_open: bool, message: str, page: str) -> None:
+    """Stop the page here unless it has what it needs; say what is missing and where to get it."""
+    if is_open:
+        return
+    with st.container(border=True):
+        st.markdown(f":material/lock: {message}")
+        link(page, f"Go to {PAGES[page][0]}")
+    st.stop()
+
+
+def link(page: str, label: str) -> None:
+    """A link to another page."""
+    st.page_link(f"pages/{page}.py", label=label, icon=PAGES[page][1])
+
+
+def next_button(page: str, label: str, *, primary: bool = True) -> None:
+    """The way on: a button that opens another page."""
+    if st.button(
+        label,
+        key=f"next-{page}",
+        type="primary" if primary else "secondary",
+        icon=":material/arrow_forward:",
+        icon_position="right",
+    ):
+        st.switch_page(f"pages/{page}.py")
+
+
+def back_button(page: str, label: str) -> None:
+    """The way back: a button that opens an earlier page."""
+    if st.button(label, key=f"back-{page}", icon=":material/arrow_back:"):
+        st.switch_page(f"pages/{page}.py")
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Show a user's mistake as one line in the page; anything else must surface."""
+    try:
+        yield
+    except UserError as error:
+        st.error(plain(str(error)), icon=":material/error:")
+
+
+def plain(text: str) -> str:
+    """Show text that may come from a user's file as it stands: no Markdown, no links, no icons."""
+    for mark in "\\`*_{}[]<>#$~|:":
+        text = text.replace(mark, "\\" + mark)
+    return text
+
+
+def picture(title: str, chart: alt.TopLevelMixin, caption: str = "") -> None:
+    """Show a chart under a title that states the finding. The title is page text, so that it wraps on a
+    phone.
+    """
+    st.markdown(f"**{title}**")
+    st.altair_chart(chart, width="stretch", alt=title)
+    if caption:
+        st.caption(caption)
+
+
+def table(data: pd.DataFrame, name: str, *, height: int | str = "auto") -> None:
+    """Show a table, sortable by its heads, with a button to download it as CSV."""
+    st.dataframe(data, hide_index=True, column_config=column_formats(data), height=height)
+    csv = data.to_csv(index=False).encode()
+    st.download_button(
+        "Download CSV",
+        csv,
+        f"{name}.csv",
+        "text/csv",
+        key=f"csv-{name}",
+        icon=":material/download:",
+        on_click="ignore",
+        type="tertiary",
+    )

@@ -1,0 +1,68 @@
+"""A job on the page: its bar, rate, time left, cancel and resume. Polls the job's file, so a finished job is
+seen without a click.
+"""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from pages.ui.jobs import control as jobs
+from pages.ui.jobs.control import Job
+from pages.ui.parts.page import plain
+from pages.ui.session.state import Session
+from pages.ui.show.words import counted, duration
+
+_POLL_SECONDS = 0.7
+
+
+def watch_job(session: Session, kind: str, title: str) -> Job | None:
+    """Show the job of this kind if there is something to say, and return it. The page reruns when the job
+    ends.
+    """
+    job = jobs.job_of(session.folder, kind)
+    if job is None or job.state == "done":
+        return job
+    if job.is_alive:
+        _poll(session, kind, title)
+    elif job.state == "failed":
+        st.error(plain(job.message), icon=":material/error:")
+    else:
+        with st.container(border=True):
+            st.markdown(
+                f":material/pause_circle: **{title}** was {job.state}"
+                + (f" at {job.fraction:.0%}" if job.total else "")
+                + ". What is finished is kept."
+            )
+            if st.button("Resume", key=f"resume-{kind}", icon=":material/play_arrow:"):
+                jobs.resume(session.folder, kind)
+                st.rerun()
+    return job
+
+
+@st.fragment(run_every=_POLL_SECONDS)
+def _poll(session: Session, kind: str, title: str) -> None:
+    job = jobs.job_of(session.folder, kind)
+    if job is None or not job.is_alive:
+        st.rerun()
+    with st.container(border=True):
+        st.markdown(f":material/progress_activity: **{title}**" + (f": {job.stage}" if job.stage else ""))
+        if job.total:
+            st.progress(job.fraction, text=progress_words(job))
+        else:  # a bar that stands at 0 % looks stuck
+            st.caption(progress_words(job))
+        if st.button("Cancel", key=f"cancel-{kind}", icon=":material/stop_circle:", type="tertiary"):
+            jobs.cancel(session.folder, kind)
+
+
+def progress_words(job: Job) -> str:
+    """Where a job stands, in words: place in the queue, share done, pace, time left."""
+    if job.state == "queued":
+        return f"Waiting for {counted(job.ahead, 'other job')} to finish" if job.ahead else "Starting"
+    parts = [f"{job.fraction:.0%}"] if job.total else []
+    if job.rate:
+        parts.append(f"{job.rate:,.0f} images/s")
+    if job.seconds_left is not None:
+        parts.append(f"about {duration(job.seconds_left)} left")
+    return " · ".join(parts) or f"Working, {duration(time.time() - job.created)} so far"

@@ -1,0 +1,224 @@
+"""The parts of the Target page: where images and labels come from, what is odd about them, and starting the
+run.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.ui.jobs.control import Job
+from pages.ui.parts.labeling import conflicts
+from pages.ui.parts.page import picture, plain, user_errors
+from pages.ui.session.actions import (
+    labels_of_folders,
+    read_labels_csv,
+    reveal_labels,
+    run_family,
+    upload_images,
+    use_images,
+    use_sample_images,
+    use_shipped,
+)
+from pages.ui.session.state import Session
+from pages.ui.show.charts import class_bars
+from pages.ui.show.tables import class_counts
+from pages.ui.show.words import counted, listed
+from pages.ui.workspace.images import thumbnail
+
+_THUMBNAILS = 20
+_IMAGE_TYPES = ["zip", "npy", "npz", "jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff"]
+
+
+def summary(session: Session) -> None:
+    """The answer first: how many images, how many labels, and whether that is enough."""
+    n, predictions = len(session.record.rows), session.predictions
+    images = predictions.n_images if predictions else len(session.order) if session.has_images else 0
+    classes = len(set(session.record.labels))
+    with st.container(border=True):
+        if not images:
+            st.markdown(
+                "**No target images yet.** A few hundred without labels and about 25 with labels make a sound"
+                " decision."
+            )
+            return
+        st.markdown(
+            f"**{counted(images, 'target image')}**, **{counted(n, 'label')}**"
+            + (f" over {counted(classes, 'class', 'classes')}." if n else ".")
+        )
+        if n == 0:
+            st.markdown(
+                ":material/help: Without labels the teacher is followed blindly. Ten labels already help."
+            )
+        elif n < 25:
+            st.markdown(
+                f":material/help: {counted(n, 'label')} are few: the pick could change with other images."
+            )
+        if images < 100:
+            st.markdown(
+                f":material/help: {counted(images, 'image')} are few for the label-free part; a few hundred"
+                " are better."
+            )
+
+
+def image_source(session: Session) -> None:
+    """Upload, a path on the server, or the sample's own images."""
+    upload, path, sample = st.tabs(["Upload", "Folder or zip on the server", "Sample"])
+    with upload, user_errors():
+        limits = session.host.limits
+        st.caption(
+            f"A zip, many image files, or an .npy / .npz array. At most {limits.files:,} images of"
+            f" {limits.file_bytes // 10**6} MB and {limits.pixels // 10**6} megapixels each."
+        )
+        files = st.file_uploader("Images", type=_IMAGE_TYPES, accept_multiple_files=True, key="image-files")
+        if st.button("Use these images", disabled=not files):
+            upload_images(session, files)
+            st.rerun()
+    with path, user_errors():
+        where = st.text_input(
+            "Path of a folder, .zip, .npy or .npz",
+            disabled=not session.host.allows_server_paths,
+            help="Read where it is: nothing is copied.",
+        )
+        if st.button("Use this path", disabled=not session.host.allows_server_paths):
+            use_images(session, where)
+            st.rerun()
+    with sample, user_errors():
+        st.caption("The handwritten digits that come with the digit samples.")
+        if st.button("Use the sample images", disabled=not session.record.sample):
+            use_sample_images(session)
+            st.rerun()
+
+
+def checks_box(session: Session) -> None:
+    """What was found wrong or odd with the images."""
+    checks = session.checks
+    if checks is None:
+        return
+    sizes = " × ".join(
+        f"{low}" if low == high else f"{low}–{high}" for low, high in (checks["heights"], checks["widths"])
+    )
+    st.caption(f"{counted(checks['n_images'], 'image')} looked at; height × width {sizes} pixels.")
+    for note in checks["notes"]:
+        st.caption(plain(note))
+    if checks["n_bad"]:
+        with st.expander(
+            f"{counted(checks['n_bad'], 'image')} cannot be read and will be left out",
+            icon=":material/warning:",
+        ):
+            for name, reason in checks["bad"]:
+                st.text(f"{name}: {reason}")
+    if checks["n_duplicates"]:
+        with st.expander(
+            f"{counted(checks['n_duplicates'], 'image')} repeat another one, byte for byte",
+            icon=":material/content_copy:",
+        ):
+            st.caption(
+                "Duplicates count more than once in the pool. Remove them if they are not that frequent in"
+                " truth."
+            )
+            for group in checks["duplicates"]:
+                st.text(" = ".join(group))
+
+
+def thumbnails(session: Session) -> None:
+    """The first images of the pool, with their labels."""
+    labels = dict(zip(session.record.rows, session.record.labels, strict=True))
+    rows = [*labels][:_THUMBNAILS] + [row for row in range(len(session.order)) if row not in labels]
+    rows = rows[: min(_THUMBNAILS, len(session.order))]
+    pictures = session.keep(
+        "thumbnails",
+        (session.record.target, tuple(rows)),
+        lambda: [thumbnail(session.images, session.order[row], 72) for row in rows],
+    )
+    captions = [
+        f"label: {plain(session.class_names[labels[row]])}" if row in labels else "not labeled"
+        for row in rows
+    ]
+    with st.container(horizontal=True, gap="small"):
+        for shown, caption in zip(pictures, captions, strict=True):
+            st.image(shown, caption=caption, width=72)
+
+
+def label_source(session: Session) -> None:
+    """Labels from the sample, a CSV or class folders; typing them comes below."""
+    predictions = session.predictions
+    is_revealable = predictions is not None and bool((predictions.labels >= 0).all())
+    has_folders = bool(session.checks and session.checks["class_folders"])
+    columns = st.columns(2, gap="medium")
+    with columns[0], user_errors():
+        if is_revealable and predictions is not None:
+            known = [n for n in (0, 10, 25, 50, 100, 150, 300) if n <= predictions.n_images]
+            current = len(session.record.rows) if len(session.record.rows) in known else None
+            n = st.segmented_control(
+                "Labels known from the file",
+                known,
+                default=current,
+                key=f"reveal-{current}",
+                help="This pool is fully labeled. Take a few labels, as if only those had been collected.",
+            )
+            if n is not None and n != current:
+                reveal_labels(session, n)
+                st.rerun()
+        if has_folders and st.button("Take 25 labels from the class folders", icon=":material/folder:"):
+            labels_of_folders(session, 25)
+            st.rerun()
+    with (
+        columns[1],
+        user_errors(),
+        st.popover("Labels from a CSV", icon=":material/upload_file:"),
+        user_errors(),
+    ):
+        st.caption("Columns `row,label` or `file,label`; a label is a class number or a class name.")
+        file = st.file_uploader("Labels CSV", type="csv", key="labels-csv", max_upload_size=16)
+        if st.button("Use these labels", disabled=file is None) and file is not None:
+            read_labels_csv(session, file.getvalue(), file.name)
+            st.rerun()
+
+
+def class_balance(session: Session) -> None:
+    """Labels per class, with a word on what is missing."""
+    if not session.record.rows:
+        return
+    counts = class_counts(session.record.labels, session.class_names)
+    empty = list(counts[counts["labels"] == 0]["class"])
+    title = f"No label yet for {plain(listed(empty))}" if empty else "Every class has a label"
+    picture(title, class_bars(counts))
+    for names in conflicts(session):
+        st.warning(
+            f"Identical images have different labels: {plain(names)}. One of them is wrong.",
+            icon=":material/warning:",
+        )
+
+
+def run_box(session: Session, job: Job | None) -> None:
+    """Start the run, say what it will do, or offer the shipped predictions."""
+    record = session.record
+    n = len(session.recipes)
+    if record.uses_shipped_predictions:
+        st.caption(
+            f"The predictions shown are those that ship with the sample. Running the family computes all {n}"
+            " candidates here, on this machine."
+        )
+        if st.button("Run it yourself", icon=":material/play_arrow:"):
+            run_family(session)
+            st.rerun()
+        return
+    if session.predictions is not None:
+        missing = session.predictions.missing
+        st.success(
+            f"Done: {counted(session.predictions.n_candidates, 'candidate')} on"
+            f" {counted(session.predictions.n_images, 'image')}."
+            + (f" Left out: {listed(list(missing))}." if missing else ""),
+            icon=":material/check_circle:",
+        )
+    elif job is None or job.state in ("failed", "done"):
+        st.caption(
+            f"Teacher and {counted(n, 'candidate')} over {counted(len(session.order), 'image')}. It goes on"
+            " if you close this page, and continues where it stopped."
+        )
+        if st.button("Run the family", type="primary", icon=":material/play_arrow:"):
+            run_family(session)
+            st.rerun()
+    if record.sample and record.is_live and st.button("Back to the shipped predictions", type="tertiary"):
+        use_shipped(session)
+        st.rerun()

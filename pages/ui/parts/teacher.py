@@ -1,0 +1,124 @@
+"""The parts of the Teacher page: the samples to start with, and what a person may state or correct about a
+model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args, get_type_hints
+
+import streamlit as st
+
+from engine.samples import SAMPLES
+from engine.types import Preprocessing, Teacher, UserError
+from pages.ui.parts.page import user_errors
+from pages.ui.session.actions import ModelFacts, open_sample
+from pages.ui.session.record import Step
+from pages.ui.session.state import Session
+from pages.ui.show.words import ARCHITECTURE, CLASSES
+from pages.ui.workspace.folder import write_json
+from pages.ui.workspace.outline import outline_of
+
+
+def sample_cards(session: Session) -> None:
+    """One card a sample; the first is the one to begin with."""
+    samples = list(SAMPLES.values())
+    for start in range(0, len(samples), 3):  # a row at a time, so that cards of a row are equally high
+        for column, sample in zip(st.columns(3, gap="small"), samples[start : start + 3], strict=False):
+            with column.container(border=True, height="stretch", vertical_alignment="distribute"):
+                with st.container(gap="xsmall"):
+                    st.markdown(f"**{sample.title}**")
+                    st.caption(sample.description)
+                if st.button(
+                    "Start with this",
+                    key=f"sample-{sample.name}",
+                    type="primary" if sample is samples[0] else "secondary",
+                ):
+                    with user_errors():
+                        open_sample(session, sample.name)
+                        st.rerun()
+
+
+def model_facts(key: str) -> ModelFacts:
+    """What a file may not say about itself."""
+    with st.expander("For bare weights (.safetensors, .pth), and for class names"):
+        arch = st.text_input(
+            ARCHITECTURE.strip("“”"),
+            key=f"{key}-arch",
+            help="Only for weights without a graph, e.g. resnet18.",
+        )
+        classes = st.number_input(CLASSES.strip("“”"), min_value=2, value=None, step=1, key=f"{key}-classes")
+        names = st.text_area("Class names, one a line, in the order of the outputs", key=f"{key}-names")
+    return ModelFacts(
+        arch.strip(), classes, tuple(line.strip() for line in names.splitlines() if line.strip())
+    )
+
+
+def preprocessing_form(session: Session, teacher: Teacher) -> None:
+    """Show the preprocessing and the class names, and store what the person changes; predictions made before
+    are forgotten.
+    """
+    pre = teacher.preprocessing
+    hints = get_type_hints(Preprocessing)
+    with st.form("preprocessing", border=False):
+        st.caption(
+            f"Input: {pre.height} × {pre.width}, {pre.channels} channel(s), {pre.layout}. Pixels 0…255 are"
+            " multiplied by scale, then mean is taken off and divided by std."
+        )
+        left, right = st.columns(2)
+        resize = left.number_input(
+            "Resize the shorter side to (empty: squash to the input size)",
+            value=pre.resize,
+            min_value=1,
+            step=1,
+        )
+        interpolations = list(get_args(hints["interpolation"]))
+        interpolation = right.selectbox(
+            "Interpolation", interpolations, index=interpolations.index(pre.interpolation)
+        )
+        scale = left.text_input("Scale", f"{pre.scale:.10g}")
+        order = right.selectbox(
+            "Channel order", ["RGB", "BGR"], index=["RGB", "BGR"].index(pre.order), disabled=pre.channels == 1
+        )
+        mean = left.text_input("Mean, one number a channel", ", ".join(f"{m:g}" for m in pre.mean))
+        std = right.text_input("Std, one number a channel", ", ".join(f"{s:g}" for s in pre.std))
+        names = st.text_area("Class names, one a line", "\n".join(teacher.class_names), height=140)
+        if st.form_submit_button("Apply"):
+            numbers = {
+                "scale": _numbers("scale", scale)[0],
+                "mean": _numbers("mean", mean),
+                "std": _numbers("std", std),
+            }
+            edited = replace(pre, resize=resize, interpolation=interpolation, order=order, **numbers)
+            store_facts(
+                session, teacher, edited, tuple(line.strip() for line in names.splitlines() if line.strip())
+            )
+            st.rerun()
+
+
+def store_facts(
+    session: Session, teacher: Teacher, preprocessing: Preprocessing, class_names: tuple[str, ...]
+) -> None:
+    """Keep edited facts in the outline. New preprocessing makes earlier predictions void; new names do
+    not.
+    """
+    if len(class_names) != teacher.n_classes:
+        raise UserError(
+            f"{len(class_names)} class names were given; the model has {teacher.n_classes} classes. Give one"
+            " name a line."
+        )
+    write_json(
+        session.folder / "outline.json",
+        outline_of(replace(teacher, preprocessing=preprocessing, class_names=class_names)),
+    )
+    if preprocessing != teacher.preprocessing:
+        session.change(keep=Step.LABELS, is_edited=True)
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.replace(";", ",").split(",") if part.strip())
+    except ValueError:
+        raise UserError(
+            f"{name} is {text!r}; numbers separated by commas are needed, e.g. 0.485, 0.456, 0.406."
+        ) from None

@@ -1,0 +1,274 @@
+"""What a visitor's clicks do to the session: open a sample, load a model or a predictions file, take images
+and labels in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+
+from engine import samples
+from engine.predictions.file import load_predictions, load_sample_predictions
+from engine.rules.sampling import draw_subset
+from engine.samples import SAMPLES
+from engine.target import labels_from_folders, open_images
+from engine.target.labels import parse_labels, sample_from_array
+from engine.types import UserError
+from pages.ui.jobs import control as jobs
+from pages.ui.session.label_space import space_of
+from pages.ui.session.record import Step
+from pages.ui.session.state import Session
+from pages.ui.show.words import ARCHITECTURE, CLASSES
+from pages.ui.workspace.folder import remove
+
+SAMPLE_LABELS = 25
+_COPY_BYTES = 1 << 20
+
+
+def open_sample(session: Session, name: str) -> None:
+    """Open a sample with its shipped predictions and 25 of its labels; its teacher is read in the
+    background.
+    """
+    sample = SAMPLES[name]
+    labels = load_sample_predictions(name).labels
+    session.restart(origin="sample", title=sample.title, sample=name, target="sample")
+    reveal_labels(session, SAMPLE_LABELS, labels)
+    if sample.teacher is not None:
+        jobs.start(session.folder, "import", spec=f"sample:{name}")
+
+
+def reveal_labels(session: Session, n: int, known: np.ndarray | None = None) -> None:
+    """Take n labels of a fully labeled pool as the labeled sample, drawn as the protocol draws them."""
+    labels = session.require_predictions().labels if known is None else known
+    rows = draw_subset(len(labels), n) if n else np.array([], np.int64)
+    session.set_labels(tuple(int(row) for row in rows), tuple(int(label) for label in labels[rows]))
+
+
+def open_predictions(session: Session, upload: IO[bytes], name: str) -> None:
+    """Check an uploaded predictions file and make it the session's evidence; its labels become the labeled
+    sample.
+    """
+    path = session.folder / "incoming.npz"
+    store_upload(upload, path, session.host.predictions_bytes)
+    try:
+        predictions = load_predictions(path)  # refused here, before anything is forgotten
+    except UserError as error:
+        remove(path)
+        raise UserError(str(error).replace(path.name, safe_name(name), 1)) from None
+    session.restart(origin="predictions", title=safe_name(name))
+    path.replace(session.folder / "predictions.npz")
+    sample = sample_from_array(predictions.labels)
+    session.set_labels(tuple(sample.rows.tolist()), tuple(sample.labels.tolist()))
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a person states beside a model: a checkpoint's architecture, and the names of its classes."""
+
+    arch: str = ""
+    classes: int | None = None
+    class_names: tuple[str, ...] = ()
+
+    def check(self, name: str) -> None:
+        """Refuse bare weights that nobody named the architecture of, before anything is read or forgotten."""
+        if name.lower().endswith((".safetensors", ".pth", ".pt")) and not (self.arch and self.classes):
+            raise UserError(
+                f"{name} holds weights without their architecture. Open “For bare weights” under the file and"
+                f" fill in {ARCHITECTURE} and {CLASSES}; any other torch model can be saved with"
+                " torch.export.save to a .pt2 file."
+            )
+
+
+def load_timm(session: Session, name: str) -> None:
+    """Start reading a pretrained timm model by name."""
+    if not session.host.allows_downloads:
+        raise UserError(
+            "this public demo downloads no weights. Start with a sample, or upload a small model."
+        )
+    if not name.strip():
+        raise UserError("the model name is empty. Type a timm name such as resnet18.a1_in1k.")
+    _start_import(session, f"timm:{name.strip()}", name.strip(), ModelFacts(), origin="timm")
+
+
+def load_path(session: Session, path: str, facts: ModelFacts) -> None:
+    """Start reading a model file on the server."""
+    if not session.host.allows_server_paths:
+        raise UserError("this public demo opens no paths on the server. Upload the file instead.")
+    found = Path(path).expanduser().resolve()
+    if not found.is_file():
+        raise UserError(f"there is no file {path!r} on the server. Give the full path of a model file.")
+    facts.check(found.name)
+    _start_import(session, str(found), found.name, facts)
+
+
+def load_upload(session: Session, upload: IO[bytes], name: str, facts: ModelFacts) -> None:
+    """Keep an uploaded model file and start reading it."""
+    facts.check(safe_name(name))
+    incoming = session.folder / "incoming.model"
+    store_upload(upload, incoming, session.host.teacher_bytes)
+    kept = session.folder / "upload" / safe_name(name)
+    session.restart()
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    incoming.replace(kept)
+    _start_import(session, str(kept), kept.name, facts, drop=False)
+
+
+def _start_import(
+    session: Session, spec: str, title: str, facts: ModelFacts, *, origin: str = "file", drop: bool = True
+) -> None:
+    if drop:
+        session.restart(origin=origin, title=title)
+    else:
+        session.change(keep=Step.TEACHER, origin=origin, title=title)
+    jobs.start(
+        session.folder,
+        "import",
+        spec=spec,
+        arch=facts.arch or None,
+        classes=facts.classes,
+        class_names=list(facts.class_names),
+    )
+
+
+def store_upload(upload: IO[bytes], path: Path, limit: int) -> None:
+    """Copy an upload to disk, refusing it as soon as it exceeds the limit."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    upload.seek(0)
+    taken = 0
+    with path.open("wb") as file:
+        while chunk := upload.read(_COPY_BYTES):
+            taken += len(chunk)
+            if taken > limit:
+                file.close()
+                remove(path)
+                raise UserError(
+                    f"the upload is larger than {limit / 1e6:,.0f} MB, the most accepted here. Give a smaller"
+                    " file."
+                )
+            file.write(chunk)
+
+
+def safe_name(name: str) -> str:
+    """The last part of an uploaded file's name, without anything that could steer a path."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    return "".join(c for c in last if c.isalnum() or c in "._- ")[-80:].lstrip(".") or "upload"
+
+
+def read_labels_csv(session: Session, data: bytes, name: str) -> int:
+    """Take labels from a CSV of row,label or file,label; return how many."""
+    sample = parse_labels(data, name=safe_name(name), space=space_of(session))
+    session.set_labels(tuple(sample.rows.tolist()), tuple(sample.labels.tolist()))
+    return sample.n
+
+
+def labels_of_folders(session: Session, n: int) -> None:
+    """Take the labels that class folders claim, for the first n images of the pool."""
+    labels = labels_from_folders(session.images, session.class_names)
+    rows = range(min(n, len(session.order)))
+    session.set_labels(tuple(rows), tuple(int(labels[session.order[row]]) for row in rows))
+
+
+def use_images(session: Session, target: str) -> None:
+    """Make a folder, zip or array on the server the target, and start checking it."""
+    if not session.host.allows_server_paths:
+        raise UserError("this public demo opens no paths on the server. Upload a zip instead.")
+    found = Path(target).expanduser().resolve()
+    open_images(found, limits=session.host.limits)  # refused here, before anything is forgotten
+    session.change(keep=Step.CANDIDATES, target=str(found))
+    jobs.start(session.folder, "check", target=str(found))
+
+
+def use_sample_images(session: Session) -> None:
+    """Make the sample's own images the target again."""
+    session.change(keep=Step.CANDIDATES, target="sample")
+    jobs.start(session.folder, "check", target="sample")
+
+
+def upload_images(session: Session, uploads: Sequence[IO[bytes]]) -> None:
+    """Keep uploaded images (one zip or array, or many image files) and start checking them."""
+    limits, incoming = session.host.limits, session.folder / "incoming"
+    if len(uploads) > limits.files:
+        raise UserError(
+            f"{len(uploads):,} files were uploaded; at most {limits.files:,} are accepted. Give a sample of"
+            " them."
+        )
+    remove(incoming)
+    room = limits.total_bytes
+    for place, upload in enumerate(uploads):
+        name = safe_name(upload.name)
+        path = incoming / (name if not (incoming / name).exists() else f"{place}-{name}")
+        store_upload(upload, path, room)
+        room -= path.stat().st_size
+    open_images(_target_in(incoming), limits=limits)  # refused here, before anything is forgotten
+    session.change(keep=Step.CANDIDATES)
+    incoming.replace(session.folder / "images")
+    target = str(_target_in(session.folder / "images"))
+    session.change(keep=Step.TARGET, target=target)
+    jobs.start(session.folder, "check", target=target)
+
+
+def _target_in(folder: Path) -> Path:
+    """A single archive or array is the target itself; image files are a folder of them."""
+    files = sorted(folder.iterdir())
+    return files[0] if len(files) == 1 and files[0].suffix.lower() in (".zip", ".npy", ".npz") else folder
+
+
+def run_family(session: Session) -> None:
+    """Start, or resume, running the family over the target."""
+    session.change(keep=Step.RUN, is_live=True)
+    recipes = [[r.bits, r.percentile, r.granularity, r.float_ends] for r in session.recipes]
+    jobs.start(session.folder, "predict", target=session.record.target, recipes=recipes)
+
+
+def use_shipped(session: Session) -> None:
+    """Go back to the predictions that ship with the sample."""
+    session.change(keep=Step.LABELS, is_live=False)
+
+
+def start_export(session: Session, name: str, formats: Sequence[str], evidence: dict[str, Any]) -> None:
+    """Start writing a candidate's file and its certificate."""
+    session.change(keep=Step.CHOICE)
+    target = session.record.target if session.has_images else ""
+    jobs.start(
+        session.folder,
+        "export",
+        slug=name,
+        formats=["onnx", *formats],
+        target=target,
+        source=source_of(session),
+        evidence=evidence,
+    )
+
+
+def source_of(session: Session) -> str:
+    """The file the teacher was read from, where there is one; framework-native copies build on it."""
+    job = jobs.stored_job(session.folder, "import")
+    spec = str(job.arguments["spec"]) if job else ""
+    sample = SAMPLES.get(spec.removeprefix("sample:"))
+    path = samples.FOLDER / sample.teacher if sample and sample.teacher else Path(spec)
+    return str(path) if path.is_file() else ""
+
+
+def attach_teacher(session: Session, upload: IO[bytes], name: str, facts: ModelFacts) -> None:
+    """Read the teacher of a predictions file, for the export alone: evidence and choice stay."""
+    facts.check(safe_name(name))
+    path = session.folder / "upload" / safe_name(name)
+    store_upload(upload, path, session.host.teacher_bytes)
+    arguments = {"arch": facts.arch or None, "classes": facts.classes, "class_names": list(facts.class_names)}
+    jobs.start(session.folder, "import", spec=str(path), **arguments)
+
+
+def start_study(
+    session: Session,
+    files: Sequence[Path],
+    budgets: Sequence[int],
+    rates: Sequence[float],
+    rules: Sequence[str],
+) -> None:
+    """Start the protocol over predictions files."""
+    arguments = {"budgets": list(budgets), "rates": list(rates), "rules": list(rules)}
+    jobs.start(session.folder, "study", files=[str(path) for path in files], **arguments)

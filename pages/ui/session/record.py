@@ -1,0 +1,115 @@
+"""What a session remembers on disk, step by step, and what must be forgotten when an early step changes.
+Plain data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import IntEnum
+from typing import Any
+
+from engine.family.recipes import BITS, PERCENTILES
+
+
+class Step(IntEnum):
+    """The way from a teacher to a file, in order of dependence; a change keeps the steps up to one and
+    forgets all later ones.
+    """
+
+    TEACHER = 1
+    CANDIDATES = 2
+    TARGET = 3
+    LABELS = 4
+    RUN = 5
+    CHOICE = 6
+    EXPORT = 7
+
+
+def _at(step: Step, default: Any) -> Any:
+    return field(default=default, metadata={"step": step})
+
+
+@dataclass(frozen=True)
+class Record:
+    """Small facts only; arrays and models are files beside it. Each field belongs to one step."""
+
+    origin: str = _at(Step.TEACHER, "")  # sample, timm, file or predictions
+    title: str = _at(Step.TEACHER, "")
+    sample: str = _at(Step.TEACHER, "")
+    # preprocessing was changed, so shipped predictions no longer apply
+    is_edited: bool = _at(Step.TEACHER, False)
+    bits: tuple[int, ...] = _at(Step.CANDIDATES, BITS)
+    percentiles: tuple[float, ...] = _at(Step.CANDIDATES, PERCENTILES)
+    granularities: tuple[str, ...] = _at(Step.CANDIDATES, ("tensor", "channel"))
+    ends: tuple[bool, ...] = _at(Step.CANDIDATES, (False, True))
+    budget: float | None = _at(Step.CANDIDATES, None)  # share of the float teacher's weight memory
+    target: str = _at(Step.TARGET, "")  # where the images are: "sample", or a path
+    rows: tuple[int, ...] = _at(Step.LABELS, ())
+    labels: tuple[int, ...] = _at(Step.LABELS, ())
+    unsure: tuple[int, ...] = _at(Step.LABELS, ())  # rows the person skipped or could not tell
+    is_live: bool = _at(Step.RUN, False)  # a sample's family is to be run here, instead of opening what ships
+    has_transport: bool = _at(Step.RUN, False)  # optimal transport is slow, so it is scored on request
+    chosen: str = _at(Step.CHOICE, "")
+    chosen_how: str = _at(Step.CHOICE, "")  # recommended, cheapest, dial or own
+
+    @property
+    def has_standard_grid(self) -> bool:
+        """Whether the family is the standard one of 72."""
+        return (self.bits, self.percentiles, self.granularities, self.ends) == (
+            BITS,
+            PERCENTILES,
+            ("tensor", "channel"),
+            (False, True),
+        )
+
+    @property
+    def uses_shipped_predictions(self) -> bool:
+        """Whether the sample's ready-made predictions answer for this teacher, this family and these
+        images.
+        """
+        return (
+            bool(self.sample)
+            and self.has_standard_grid
+            and self.target == "sample"
+            and not self.is_edited
+            and not self.is_live
+        )
+
+    def forget_after(self, step: Step) -> Record:
+        """Return the record with every field of a later step back at its default."""
+        later = {f.name: f.default for f in fields(self) if f.metadata["step"] > step}
+        return replace(self, **later)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Record:
+        """Read a stored record; fields of an older version are ignored, missing ones take their default."""
+        known = {f.name for f in fields(cls)}
+        return cls(
+            **{
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in values.items()
+                if key in known
+            }
+        )
+
+
+# Files of the session's folder that belong to a step's result; forgetting the step deletes them.
+FILES: dict[Step, tuple[str, ...]] = {
+    Step.TEACHER: ("teacher.onnx", "outline.json", "upload"),
+    Step.TARGET: (
+        "images",
+        "checks.json",
+        "store",
+    ),  # the store is keyed by content: another grid reuses what it holds
+    Step.RUN: ("predictions.npz",),
+    Step.EXPORT: ("export", "bundle.zip"),
+}
+JOBS: dict[Step, tuple[str, ...]] = {
+    Step.TEACHER: ("import",),
+    Step.TARGET: ("check",),
+    Step.RUN: ("predict",),
+    Step.EXPORT: ("export",),
+}

@@ -1,0 +1,283 @@
+"""The one Session: what this visitor has done so far, kept in a folder on disk and named in the address bar.
+
+The only file that touches `st.session_state`. Derived results live in memory and are computed once per change
+of their inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import streamlit as st
+
+from engine.decide.choose import admissible_under, statistics_of
+from engine.decide.decision import Decision, decide
+from engine.predictions.file import load_predictions, load_sample_predictions
+from engine.rules.statistics import PoolStatistics
+from engine.samples import SAMPLES
+from engine.target import ImageSet
+from engine.types import Bools, LabeledSample, Predictions, Recipe, Teacher, UserError
+from pages.ui.jobs import control as jobs
+from pages.ui.session.record import FILES, JOBS, Record, Step
+from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, sweep, write_json
+from pages.ui.workspace.hosting import Hosting, hosting
+from pages.ui.workspace.images import open_target
+from pages.ui.workspace.outline import teacher_outline
+
+T = TypeVar("T")
+_KEY = "anchorpoint"
+_QUERY = "session"
+
+
+class Session:
+    """One visitor's work. Reads are properties; every change goes through a method that saves and forgets
+    what it invalidates.
+    """
+
+    def __init__(self, folder: Path, host: Hosting) -> None:
+        self.folder, self.host = folder, host
+        self._memory: dict[str, tuple[Hashable, Any]] = {}
+        self._stamp = 0
+        self.has_entered = False  # app.py has run for this visitor
+        self.wanted = ""  # the page to open once it has
+        self.record = Record()
+        self.refresh()
+
+    def enter(self) -> str:
+        """Note that app.py has run; return the page that was asked for before it had, if any."""
+        self.has_entered, wanted, self.wanted = True, self.wanted, ""
+        return wanted
+
+    # --- on disk ------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Read the record again if another tab changed it."""
+        path = self.folder / RECORD
+        stamp = path.stat().st_mtime_ns if path.exists() else 0
+        if stamp != self._stamp:
+            values = read_json(path)
+            self.record = Record.from_json(values) if values else Record()
+            self._stamp = stamp
+
+    def change(self, *, keep: Step, **values: Any) -> None:
+        """Change facts of the session, keep the steps up to `keep`, and forget every later one, in memory and
+        on disk.
+        """
+        self.record = replace(self.record.forget_after(keep), **values)
+        for step in Step:
+            if step > keep:
+                self._drop(step)
+        self.save()
+
+    def restart(self, **values: Any) -> None:
+        """Begin again with another teacher, or with nothing at all."""
+        self.record = Record(**values)
+        for step in Step:
+            self._drop(step)
+        self._memory.clear()
+        self.save()
+
+    def save(self) -> None:
+        write_json(self.folder / RECORD, self.record.to_json())
+        self._stamp = (self.folder / RECORD).stat().st_mtime_ns
+
+    def _drop(self, step: Step) -> None:
+        for kind in JOBS.get(step, ()):
+            jobs.forget(self.folder, kind)
+        for name in FILES.get(step, ()):
+            remove(self.folder / name)
+
+    def keep(self, name: str, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the stored result of `name` if its inputs (`key`) are the same, else compute and store
+        it.
+        """
+        stored = self._memory.get(name)
+        if stored is None or stored[0] != key:
+            stored = (key, compute())
+            self._memory[name] = stored
+        result: T = stored[1]
+        return result
+
+    # --- the steps ----------------------------------------------------------------------------
+
+    @property
+    def teacher(self) -> Teacher | None:
+        """The teacher's outline (no weights), once it was read."""
+        path = self.folder / "outline.json"
+        if not path.exists():
+            return None
+        return self.keep("teacher", path.stat().st_mtime_ns, lambda: teacher_outline(read_json(path) or {}))
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        from engine.family.recipes import custom_family
+
+        r = self.record
+        return custom_family(r.bits, r.percentiles, r.granularities, r.ends)  # type: ignore[arg-type]
+
+    @property
+    def predictions(self) -> Predictions | None:
+        """Predictions run here, uploaded, or shipped with the sample; None before any of these."""
+        path = self.folder / "predictions.npz"
+        if path.exists():
+            return self.keep("predictions", ("file", path.stat().st_mtime_ns), lambda: load_predictions(path))
+        if self.record.uses_shipped_predictions:
+            name = self.record.sample
+            return self.keep("predictions", ("sample", name), lambda: load_sample_predictions(name))
+        return None
+
+    @property
+    def checks(self) -> dict[str, Any] | None:
+        """What the check of the target images found, once it is done."""
+        path = self.folder / "checks.json"
+        return (
+            self.keep("checks", path.stat().st_mtime_ns, lambda: read_json(path)) if path.exists() else None
+        )
+
+    @property
+    def images(self) -> ImageSet:
+        """The target images, opened but not decoded."""
+        target = self.record.target
+        return self.keep("images", target, lambda: open_target(self.folder, target, self.host.limits))
+
+    @property
+    def has_images(self) -> bool:
+        """Whether the pool can be looked at; some samples and every predictions file come without their
+        images.
+        """
+        if self.record.target == "sample":
+            return SAMPLES[self.record.sample].target == "digits"
+        return bool(self.record.target)
+
+    @property
+    def order(self) -> Sequence[int]:
+        """Which image each pool row is; array files and the sample keep their own order."""
+        if self.checks:
+            return self.checks["order"]
+        return range(
+            len(self.images) if self.predictions is None else min(len(self.images), self.predictions.n_images)
+        )
+
+    @property
+    def pool_files(self) -> tuple[str, ...]:
+        """Names of the usable images in pool order."""
+        return tuple(self.images.names[index] for index in self.order)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes as far as anybody gave them, else their numbers."""
+        if self.teacher is not None:
+            return self.teacher.class_names
+        predictions = self.require_predictions()
+        return predictions.class_names or tuple(str(index) for index in range(predictions.n_classes))
+
+    @property
+    def evidence_key(self) -> Hashable:
+        """Changes whenever the predictions do."""
+        return self._memory["predictions"][0] if self.predictions is not None else None
+
+    @property
+    def pool(self) -> PoolStatistics:
+        predictions = self.require_predictions()
+        return self.keep("pool", self.evidence_key, lambda: statistics_of(predictions))
+
+    def require_predictions(self) -> Predictions:
+        if self.predictions is None:
+            raise UserError(
+                "there are no predictions yet. Start with a sample on the Teacher page, or run the family on"
+                " the Target page."
+            )
+        return self.predictions
+
+    @property
+    def sample(self) -> LabeledSample | None:
+        """S, in the order the labels were given; None without labels."""
+        if not self.record.rows:
+            return None
+        return LabeledSample(np.array(self.record.rows, np.int64), np.array(self.record.labels, np.int64))
+
+    @property
+    def admissible(self) -> Bools | None:
+        predictions = self.require_predictions()
+        return None if predictions.cost is None else admissible_under(predictions, self.record.budget)
+
+    @property
+    def decision_key(self) -> Hashable:
+        """Changes whenever anything that a choice depends on does."""
+        return (
+            self.evidence_key,
+            self.record.rows,
+            self.record.labels,
+            self.record.budget,
+            self.record.has_transport,
+        )
+
+    @property
+    def decision(self) -> Decision:
+        """Every rule's choice on the present evidence, computed once per change of predictions, labels or
+        budget.
+        """
+        predictions, pool, skip = (
+            self.require_predictions(),
+            self.pool,
+            () if self.record.has_transport else ("cot",),
+        )
+        return self.keep(
+            "decision",
+            self.decision_key,
+            lambda: decide(predictions, pool, self.sample, self.admissible, skip=skip),
+        )
+
+    def choose(self, name: str, how: str) -> None:
+        """Settle on a candidate."""
+        self.change(keep=Step.CHOICE, chosen=name, chosen_how=how)
+
+    def set_labels(
+        self, rows: tuple[int, ...], labels: tuple[int, ...], unsure: tuple[int, ...] = ()
+    ) -> None:
+        """Replace the labeled sample."""
+        self.change(keep=Step.RUN, rows=rows, labels=labels, unsure=unsure)
+
+    def done(self, step: Step) -> bool:
+        """Whether a step has what the next one needs."""
+        return {
+            Step.TEACHER: bool(self.record.origin),
+            Step.CANDIDATES: self.teacher is not None or self.predictions is not None,
+            Step.TARGET: self.predictions is not None or bool(self.record.target),
+            Step.LABELS: bool(self.record.rows),
+            Step.RUN: self.predictions is not None,
+            Step.CHOICE: bool(self.record.chosen),
+            Step.EXPORT: (self.folder / "bundle.zip").exists(),
+        }[step]
+
+
+def current_session() -> Session:
+    """Return this visitor's Session: from memory, from the folder that the address names, or a new one."""
+    asked = st.query_params.get(_QUERY, "")
+    session: Session | None = st.session_state.get(_KEY)
+    if session is None or (is_id(asked) and asked != session.folder.name):
+        host = hosting()
+        known = is_id(asked) and (host.root / asked / RECORD).is_file()
+        if not known:
+            sweep(host.root, host.expiry_seconds)
+        session = Session(host.root / (asked if known else new_id()), host)
+        if known:
+            (session.folder / RECORD).touch()  # opening a session puts off its expiry
+        st.session_state[_KEY] = session
+    session.refresh()
+    if asked != session.folder.name:
+        st.query_params[_QUERY] = session.folder.name
+    return session
+
+
+def reset_session() -> None:
+    """Forget everything this visitor did, and give them a fresh folder."""
+    session: Session | None = st.session_state.pop(_KEY, None)
+    if session is not None:
+        session.restart()
+        remove(session.folder)
+    st.query_params.pop(_QUERY, None)

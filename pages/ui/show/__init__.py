@@ -1,0 +1,1 @@
+"""Numbers, tables and charts as people read them. Knows no session."""

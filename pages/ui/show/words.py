@@ -1,0 +1,125 @@
+"""Numbers and names as a person reads them: three significant digits, kB and MB, percent of float memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE
+from engine.rules.supervised import SUPERVISED
+from engine.study.protocol.config import STUDY_RULES
+
+# the fields of the form for bare weights
+ARCHITECTURE, CLASSES = (
+    "“Architecture (a timm name)”",
+    "“Number of classes”",
+)
+_OTHER_TITLES = {
+    HIGHEST_PRECISION: "Highest precision",
+    "auto": "Anchorpoint (auto)",
+    "calibrated": "Calibrated anchor",
+    "auto-active": "Anchorpoint (auto), images chosen by label-next",
+}
+
+
+def number(value: float | None) -> str:
+    """Three significant digits; a dash where there is no number."""
+    if value is None or not np.isfinite(value):
+        return "–"
+    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        return f"{value:.2e}"
+    text = f"{value:#.3g}"
+    return text.rstrip(".")
+
+
+def share(value: float | None) -> str:
+    """A share as a percentage with three significant digits at most."""
+    if value is None or not np.isfinite(value):
+        return "–"
+    percent = 100 * value
+    return f"{percent:.0f} %" if percent >= 99.95 or percent == 0 else f"{percent:.3g} %"
+
+
+def size(n_bytes: float | None) -> str:
+    """Bytes as B, kB, MB or GB (powers of ten)."""
+    if n_bytes is None or not np.isfinite(n_bytes):
+        return "–"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= factor:
+            return f"{n_bytes / factor:.3g} {unit}"
+    return f"{n_bytes:.0f} B"
+
+
+def memory_words(cost: float, float_bytes: int | None) -> str:
+    """'12.9 % of float, 1.1 MB', as far as it is known."""
+    parts = [f"{share(cost)} of float"] if cost == cost else []
+    return ", ".join([*parts, size(cost * float_bytes)] if float_bytes else parts)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def form_words(message: str) -> str:
+    """An engine's message with the fields of the form in place of command-line options."""
+    message = message.replace(
+        "--arch NAME --classes K, where NAME is a timm architecture", f"{ARCHITECTURE} and {CLASSES}"
+    )
+    message = message.replace("Check both options", "Check both fields").replace(
+        "Give timm:NAME, sample:NAME, or a file", "Give a file"
+    )
+    message = re.sub(r"--arch (\S+) --classes", r"--arch \1 and --classes", message)
+    named = {
+        "--arch NAME": ARCHITECTURE,
+        "--arch": ARCHITECTURE,
+        "--classes K": CLASSES,
+        "--classes": CLASSES,
+    }
+    for option, field in named.items():
+        message = message.replace(option, field)
+    return message
+
+
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """'1 label', '25 labels', '1,200 images'."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def listed(items: Sequence[str], limit: int = 3) -> str:
+    """'a, b and c', or 'a, b, c and 4 more'."""
+    if len(items) > limit:
+        return f"{', '.join(items[:limit])} and {len(items) - limit} more"
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
+
+
+def rule_title(rule: str) -> str:
+    """A rule's name for people."""
+    if rule in SUPERVISED:
+        return SUPERVISED[rule].title
+    return LABEL_FREE[rule].title if rule in LABEL_FREE else _OTHER_TITLES.get(rule, rule)
+
+
+def short_title(rule: str) -> str:
+    """A rule's name for the legend of a picture, where there is little room."""
+    return (
+        re.sub(r" \(.*\)", "", rule_title(rule))
+        .replace("Direct validation, cross-entropy", "Validation, loss")
+        .replace("Direct v", "V")
+    )
+
+
+_RULE_NAMES = re.compile(
+    rf"(?<![\w-])({'|'.join(sorted(map(re.escape, STUDY_RULES), key=len, reverse=True))})(?![\w-])"
+)
+
+
+def with_titles(sentence: str) -> str:
+    """The sentence with every rule called as on the pages, not as on the command line."""
+    return _RULE_NAMES.sub(lambda match: rule_title(match[0]), sentence)

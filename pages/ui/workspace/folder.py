@@ -1,0 +1,107 @@
+"""A session's folder on disk: an unguessable name, files written whole or not at all, and expiry. Knows
+nothing of Streamlit.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine.files.whole_file import whole_file
+
+_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+RECORD = "session.json"
+
+
+def new_id() -> str:
+    """Return 128 random bits in letters: nobody guesses another visitor's session."""
+    return secrets.token_urlsafe(16)
+
+
+def is_id(text: str) -> bool:
+    """Whether the text has the form of a session id; anything else must never become a path."""
+    return _ID.fullmatch(text) is not None
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file in one step: a reader sees the old bytes or all of the new ones."""
+    with whole_file(path, private=True) as file:
+        file.write(data)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write one JSON object in one step."""
+    write_bytes(path, json.dumps(value).encode())
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read one JSON object; None if there is no such file."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    return value
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder; nothing happens if there is none."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock on this file. A killed process holds nothing, so no stale
+    answer is possible.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock on a file, waiting for it if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def sweep(root: Path, expiry_seconds: float) -> list[str]:
+    """Delete sessions that nobody opened for `expiry_seconds` and that have no job running; return their
+    ids.
+    """
+    if not root.is_dir():
+        return []
+    now, gone = time.time(), []
+    for folder in root.iterdir():
+        record = folder / RECORD
+        if not is_id(folder.name) or not record.is_file() or now - record.stat().st_mtime < expiry_seconds:
+            continue
+        if any(is_locked(lock) for lock in folder.glob("jobs/*.lock")):
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        gone.append(folder.name)
+    return gone

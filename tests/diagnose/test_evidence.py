@@ -1,0 +1,114 @@
+"""Structural checks and teacher sanity on hand-made arrays: each problem is said when it is there, and only
+then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.diagnose.evidence import structural_problems, teacher_problems
+from engine.types import Predictions
+
+N, K, M = 60, 5, 6
+
+
+def family(seed: int = 0) -> Predictions:
+    """A healthy family: the label's class is the likely one, a little less so for each candidate."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, K, N)
+    logits = (
+        rng.standard_normal((M + 1, N, K))
+        + 2.5 * np.eye(K)[labels] * np.linspace(1, 0.6, M + 1)[:, None, None]
+    )
+    probs = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    return Predictions(
+        probs[0].astype(np.float32),
+        probs[1:].astype(np.float32),
+        labels,
+        tuple(f"g{i}" for i in range(M)),
+        N // 2,
+    )
+
+
+def test_a_healthy_family_has_no_problem() -> None:
+    healthy = family()
+    assert structural_problems(healthy) == []
+    assert teacher_problems(healthy.teacher) == []
+    assert structural_problems(replace(healthy, labels=np.full(N, -1))) == []
+
+
+def test_missing_candidates_are_counted_and_named() -> None:
+    (problem,) = structural_problems(replace(family(), missing=("b2-tensor-q99", "b3-tensor-q99")))
+    assert "2 of 8 candidates are missing (b2-tensor-q99, b3-tensor-q99)" in problem
+
+
+def test_identical_candidates_are_named() -> None:
+    base = family()
+    twins = base.candidates.copy()
+    twins[4] = twins[1]
+    (problem,) = structural_problems(replace(base, candidates=twins))
+    assert problem.startswith("g1, g4 give identical outputs")
+    (problem,) = structural_problems(replace(base, candidates=np.repeat(base.candidates[:1], M, axis=0)))
+    assert problem.startswith("All 6 candidates give identical outputs")
+
+
+def test_a_candidate_that_is_the_teacher_is_named() -> None:
+    base = family()
+    copied = base.candidates.copy()
+    copied[5] = base.teacher
+    (problem,) = structural_problems(replace(base, candidates=copied))
+    assert problem.startswith("g5 give exactly the teacher's outputs")
+
+
+def test_everything_at_chance_needs_labels_enough() -> None:
+    base = family()
+    wrong = (base.labels + 1) % K
+    (problem,) = structural_problems(replace(base, labels=wrong))
+    assert "at chance on the 60 labeled images" in problem
+    few = np.where(np.arange(N) < 10, wrong, -1)
+    assert structural_problems(replace(base, labels=few)) == []
+
+
+def test_constant_candidates() -> None:
+    base = family()
+    stuck = base.candidates.copy()
+    stuck[..., 2] = 1.5
+    stuck /= stuck.sum(axis=2, keepdims=True)
+    problems = structural_problems(replace(base, candidates=stuck, labels=np.full(N, -1)))
+    assert len(problems) == 1
+    assert "one and the same class" in problems[0]
+
+
+def test_a_teacher_that_does_not_see_the_images() -> None:
+    (problem,) = teacher_problems(np.tile([0.7, 0.2, 0.1], (N, 1)))
+    assert "same output" in problem
+
+
+def test_a_uniform_teacher() -> None:
+    noise = 1 / K + np.random.default_rng(0).uniform(-0.01, 0.01, (N, K))
+    problems = teacher_problems(noise / noise.sum(axis=1, keepdims=True))
+    assert any("almost uniform" in problem for problem in problems)
+
+
+def test_a_saturated_teacher() -> None:
+    classes = np.arange(N) % K
+    probs = np.where(np.eye(K)[classes] == 1, 1 - 4e-6, 1e-6) * (1 + 1e-7 * np.arange(N)[:, None])
+    (problem,) = teacher_problems(probs)
+    assert "certain" in problem
+    assert "100% of the images" in problem
+
+
+@pytest.mark.parametrize("names", [None, ("ant", "bee", "cat", "dog", "eel")])
+def test_a_constant_teacher(names: tuple[str, ...] | None) -> None:
+    probs = np.random.default_rng(0).dirichlet(np.ones(K), N)
+    probs[:, 2] += 1
+    (problem,) = teacher_problems(probs / 2, names)
+    assert ("class 2" if names is None else "'cat'") in problem
+    assert "100% of the images" in problem
+
+
+def test_a_few_images_prove_nothing() -> None:
+    assert teacher_problems(np.tile([0.7, 0.2, 0.1], (5, 1))) == []
