@@ -17,6 +17,7 @@ import numpy as np
 from engine.types import UNLABELED, Ints, LabeledSample, UserError
 
 _MAX_BYTES = 16 << 20
+_SEPARATORS = (",", ";", "\t")  # spreadsheets in many countries write semicolons
 _COLUMNS = ({"row", "label"}, {"file", "label"})
 
 
@@ -56,31 +57,65 @@ def read_labels(
 
 def parse_labels(data: bytes, *, name: str, space: LabelSpace) -> LabeledSample:
     """Parse the bytes of a labels CSV called `name` (see `read_labels`)."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UserError(f"{name} is not UTF-8 text. Save it as CSV (UTF-8).") from None
-    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    parsed = parse_label_lines(data, name=name, space=space)
+    if parsed.problems:
+        raise UserError(parsed.problems[0])
+    if not parsed.sample.n:
+        raise UserError(f"{name} has no labels. Add lines such as 17,3 (pool row 17 is class 3).")
+    return parsed.sample
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLines:
+    """The labels of the lines that could be read, and one sentence for each line that could not."""
+
+    sample: LabeledSample
+    problems: tuple[str, ...]
+
+
+def parse_label_lines(data: bytes, *, name: str, space: LabelSpace) -> LabelLines:
+    """Parse a labels CSV line by line: the good lines count, the others are listed with their reason.
+
+    Commas, semicolons and tabs all separate. Raises UserError if the file as a whole cannot be a labels file.
+    """
+    reader = _reader(data, name)
     columns = {(field or "").strip().lower(): field for field in reader.fieldnames or ()}
     wanted = next((pair for pair in _COLUMNS if pair <= set(columns)), None)
     if wanted is None:
         found = f"starts with the line {', '.join(columns)[:80]!r}" if columns else "is empty"
         raise UserError(
-            f"{name} {found}; the first line must be row,label or file,label, with a comma between. Correct"
-            " the first line."
+            f"{name} {found}; the first line must be row,label or file,label. Correct the first line."
         )
-    by_file = "file" in wanted
+    key_column = "file" if "file" in wanted else "row"
+    find = _file_row if key_column == "file" else _row
     rows: dict[int, int] = {}
+    problems: list[str] = []
     for record in reader:
         where = f"{name}, line {reader.line_num}"
-        key = (record[columns["file" if by_file else "row"]] or "").strip()
-        row = _file_row(key, where, space) if by_file else _row(key, where, space)
-        if row in rows:
-            raise UserError(f"{where}: {key} is labeled twice. Keep one line for each image.")
-        rows[row] = _label((record[columns["label"]] or "").strip(), where, space)
-    if not rows:
-        raise UserError(f"{name} has no labels. Add lines such as 17,3 (pool row 17 is class 3).")
-    return LabeledSample(np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), dtype=np.int64))
+        key = (record[columns[key_column]] or "").strip()
+        try:
+            row = find(key, where, space)
+            label = _label((record[columns["label"]] or "").strip(), where, space)
+            if row in rows:
+                raise UserError(f"{where}: {key} is labeled twice. Keep one line for each image.")
+        except UserError as error:
+            problems.append(str(error))
+        else:
+            rows[row] = label
+    sample = LabeledSample(
+        np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), dtype=np.int64)
+    )
+    return LabelLines(sample=sample, problems=tuple(problems))
+
+
+def _reader(data: bytes, name: str) -> csv.DictReader[str]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{name} is not UTF-8 text. Save it as CSV (UTF-8).") from None
+    head = text.split("\n", 1)[0]
+    separator = max(_SEPARATORS, key=head.count)  # the first one wins a tie, so a comma where there is none
+    return csv.DictReader(io.StringIO(text), skipinitialspace=True, delimiter=separator)
 
 
 def _row(text: str, where: str, space: LabelSpace) -> int:

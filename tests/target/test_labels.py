@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.target.labels import LabelSpace, parse_labels, read_labels, sample_from_array
+from engine.target.labels import LabelSpace, parse_label_lines, parse_labels, read_labels, sample_from_array
 from engine.types import UserError
 
 SPACE = LabelSpace(
@@ -22,6 +22,8 @@ def parse(text, space=SPACE):
         "\ufeffrow,label\r\n7,dog\r\n2,cat\r\n",
         " Row , Label ,note\n7, dog ,x\n2,0,y\n",
         "file,label\nset/7.png,dog\n2.png,cat\n",
+        "row;label\n7;1\n2;0\n",
+        "row\tlabel\n7\tdog\n2\tcat\n",
     ],
 )
 def test_forms_that_mean_the_same(text):
@@ -43,7 +45,7 @@ def test_forms_that_mean_the_same(text):
         ("row,label\n1,0\n1,1\n", r"line 3: 1 is labeled twice"),
         ("row,label\n", r"has no labels"),
         ("", r"first line must be row,label"),
-        ("row;label\n1;0\n", r"'row;label'.*with a comma between"),
+        ("row|label\n1|0\n", r"'row\|label'.*first line must be"),
         ("image,class\n1,0\n", r"starts with the line 'image, class'"),
         ("file,label\nnone.png,0\n", r"'none.png' is not in the pool"),
         ("row,label\n1\n", r"label '' is unknown"),
@@ -76,3 +78,15 @@ def test_files_on_disk(tmp_path):
 def test_labels_inside_predictions():
     sample = sample_from_array(np.array([-1, 2, -1, 0]))
     assert (sample.rows.tolist(), sample.labels.tolist()) == ([1, 3], [2, 0])
+
+
+def test_good_lines_count_and_the_others_are_listed():
+    text = b"row;label\n7;dog\nx;cat\n2;zebra\n7;cat\n3;0\n"
+    parsed = parse_label_lines(text, name="labels.csv", space=SPACE)
+    assert parsed.sample.rows.tolist() == [7, 3]
+    assert parsed.sample.labels.tolist() == [1, 0]
+    assert [problem.split(":")[0] for problem in parsed.problems] == [
+        "labels.csv, line 3",
+        "labels.csv, line 4",
+        "labels.csv, line 5",
+    ]
