@@ -27,7 +27,38 @@ UNLABELED = -1
 
 
 class UserError(Exception):
-    """The input is at fault. The message says what we got, what we need and what to do, in one line."""
+    """The input is at fault: what we got and need (`problem`), what to do (`remedy`), and which option.
+
+    `option` names what the remedy is about, or several of them: the command line calls `store` "--store", the
+    app calls it by its field. So a message of the engine never spells an option out.
+
+    >>> error = UserError("the disk is full.", "Give another folder.", option="store")
+    >>> str(error)
+    'the disk is full. Give another folder (--store).'
+    >>> error.said({"store": "the field “Folder”"})
+    'the disk is full. Give another folder (the field “Folder”).'
+    """
+
+    def __init__(self, problem: str, remedy: str = "", option: str | tuple[str, ...] | None = None) -> None:
+        super().__init__(problem, remedy, option)  # all of them, so that it survives pickling
+        self.problem, self.remedy = problem, remedy
+        self.options = (option,) if isinstance(option, str) else tuple(option or ())
+
+    def said(self, names: Mapping[str, str]) -> str:
+        """The whole message in one line, each option called as in `names`, or not at all if it is not there."""
+        text = f"{self.problem} {self.remedy}".strip()
+        known = [names[option] for option in self.options if option in names]
+        if not known:
+            return text
+        stop = "." if text.endswith(".") else ""
+        return f"{text.removesuffix('.')} ({' and '.join(known)}){stop}"
+
+    def about(self, subject: str) -> UserError:
+        """The same error with the thing it is about said first, e.g. a file's name."""
+        return UserError(f"{subject}: {self.problem}", self.remedy, self.options)
+
+    def __str__(self) -> str:
+        return self.said({option: f"--{option.replace('_', '-')}" for option in self.options})
 
 
 Granularity = Literal["tensor", "channel", "lastaxis"]

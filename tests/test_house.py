@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,3 +110,38 @@ def test_the_corridor_is_empty() -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_says_what_it_knows(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+# Where a command line is the very thing that is written, or `--` begins a CSS variable.
+SPEAKS_COMMAND_LINE = {
+    "engine/__main__.py",
+    "engine/exports/drafting.py",  # the command that makes the file again
+    "engine/exports/report.py",  # CSS
+    "engine/study/report/evidence.py",  # the command that makes the study again
+    "engine/study/report/page.py",  # CSS
+}
+
+
+def spoken(path: Path) -> Iterator[str]:
+    """Every string literal of a file that is not a docstring."""
+    tree = ast.parse(path.read_text())
+    silent = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield node.value
+
+
+def test_the_engine_speaks_no_command_line_into_the_app() -> None:
+    """A message names its option (`UserError(..., option="store")`); each front end has its own word for it."""
+    for path in MODULES:
+        name = str(path.relative_to(ROOT))
+        if name in SPEAKS_COMMAND_LINE or name.startswith("engine/commands/"):
+            continue
+        options = [text for text in spoken(path) if re.search(r"(?<![\w-])--[a-z]", text)]
+        assert not options, f"{name} says {options[0]!r}"

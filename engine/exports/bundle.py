@@ -6,7 +6,6 @@ Knows archives and folders. What the files must contain is the business of `veri
 
 from __future__ import annotations
 
-import hashlib
 import stat
 import zipfile
 import zlib
@@ -18,13 +17,13 @@ from typing import IO
 
 from engine.exports.certificate import Certificate
 from engine.exports.place import CERTIFICATE, MAX_CERTIFICATE_BYTES, check_zip
+from engine.files.hashing import sha256_of
 from engine.files.whole_file import whole_file
 from engine.types import UserError
 
 MAX_FILES = 50
 MAX_BYTES = 8 * 1000**3  # unpacked, all files together
 _GIVE = "Give the folder or .zip that python -m engine export wrote."
-_BLOCK = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can state: the same folder gives the same bytes
 
 
@@ -43,11 +42,8 @@ class Bundle:
 
     def sha256(self, name: str) -> str:
         """Return a file's hash without holding the file in memory."""
-        digest = hashlib.sha256()
         with self.open(name) as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-        return digest.hexdigest()
+            return sha256_of(file)
 
 
 def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:

@@ -58,8 +58,9 @@ def pack_model(teacher: Teacher, recipe: Recipe, *, max_opset: int = OPSET_INT2)
     """
     if max_opset < OPSET_INT4:
         raise UserError(
-            f"--max-opset is {max_opset}; packed integers need opset {OPSET_INT4} or newer. Give {OPSET_INT4}"
-            f" or {OPSET_INT2}."
+            f"the highest opset allowed is {max_opset}; packed integers need opset {OPSET_INT4} or newer.",
+            f"Give {OPSET_INT4} or {OPSET_INT2}.",
+            option="max_opset",
         )
     check_family(teacher, [recipe])
     width = container_bits(recipe.bits, max_opset)
@@ -101,8 +102,9 @@ def _at_opset(model: onnx.ModelProto, needed: int, max_opset: int) -> onnx.Model
     target = max(version, needed)
     if target > max_opset:
         raise UserError(
-            f"the teacher's graph uses opset {version}, above --max-opset {max_opset}. Raise --max-opset to"
-            f" {version}."
+            f"the teacher's graph uses opset {version}; the highest allowed is {max_opset}.",
+            f"Raise the highest opset to {version}.",
+            option="max_opset",
         )
     if target > version:
         try:
@@ -110,8 +112,9 @@ def _at_opset(model: onnx.ModelProto, needed: int, max_opset: int) -> onnx.Model
         except RuntimeError as error:
             raise UserError(
                 f"the teacher's graph uses opset {version} and cannot be converted to {target}"
-                f" ({str(error).strip().splitlines()[0][:200]}). Export the teacher with opset {target}, or"
-                f" pass --max-opset {OPSET_INT4}."
+                f" ({str(error).strip().splitlines()[0][:200]}).",
+                f"Export the teacher with opset {target}, or allow opset {OPSET_INT4} at most.",
+                option="max_opset",
             ) from error
     model.ir_version = max(int(model.ir_version), _IR_VERSIONS.get(target, _IR_VERSIONS[OPSET_INT2]))
     return model

@@ -6,7 +6,6 @@ Knows which files there are and how they get in place. What they say is drafted 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Collection, Mapping
@@ -23,6 +22,7 @@ from engine.exports.graph import OPSET_INT2, pack_model
 from engine.exports.native import check_formats, native_copies
 from engine.exports.place import CERTIFICATE, PART, check_folder, earlier_files
 from engine.exports.report import bundle_readme, certificate_html, predict_script
+from engine.files.hashing import sha256_of
 from engine.types import Floats, Progress, Recipe, Teacher
 
 
@@ -85,12 +85,7 @@ def _fill(part: Path, request: Request, content: bytes, certificate: Certificate
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    return {path.name: _sha256(path) for path in sorted(folder.iterdir())}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
 
 
 def _move(part: Path, target: Path, certificate: Certificate) -> None:

@@ -51,7 +51,7 @@ def load_predictions(path: str | Path) -> Predictions:
     try:
         return make_predictions(**arrays)
     except UserError as error:
-        raise UserError(f"{path.name}: {error}") from None
+        raise error.about(path.name) from None
 
 
 def load_sample_predictions(name: str) -> Predictions:

@@ -175,8 +175,9 @@ def _write_pixels(
         commit(partial, path)
     except OSError as error:
         raise UserError(
-            f"the store cannot be written ({error.strerror}). Free disk space or give another folder with"
-            " --store."
+            f"the store cannot be written ({error.strerror}).",
+            "Free disk space or give another folder.",
+            option="store",
         ) from None
     finally:
         with suppress(OSError):
@@ -200,8 +201,9 @@ def _check_bad(bad: Mapping[int, BadImage], total: int, skip_corrupt: bool) -> N
         )
     if bad and not skip_corrupt:
         raise UserError(
-            f"{len(bad)} of {total} images cannot be read: {_listed(bad)}. Repair or remove them, or pass"
-            " --skip-corrupt."
+            f"{len(bad)} of {total} images cannot be read: {_listed(bad)}.",
+            "Repair or remove them, or leave them out of the run.",
+            option="skip_corrupt",
         )
 
 

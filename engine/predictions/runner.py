@@ -181,8 +181,9 @@ class _Worker:
         code = self._process.wait()
         if code < 0:
             return UserError(
-                f"a worker process was ended by signal {-code}, most likely for lack of memory. "
-                "What was finished is kept: run again with fewer workers (--workers 1)."
+                f"a worker process was ended by signal {-code}, most likely for lack of memory.",
+                "What was finished is kept: run again, with fewer workers.",
+                option="workers",
             )
         self._errors.seek(0)
         return RuntimeError(
@@ -219,6 +220,6 @@ def _run_on_workers(job: Job, names: Sequence[str], n_workers: int, watch: Watch
 def _take_note(report: dict[str, Any], watch: Watch) -> None:
     """Act on a report that ends a model: nothing to do if it is done; otherwise fail or refuse."""
     if "refused" in report:
-        raise UserError(report["refused"])
+        raise UserError(*report["refused"])
     if "failed" in report:
         _give_up(report["failed"], report["reason"], report["n_left"], watch)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.files.hashing import sha256_of
 from engine.types import UserError
 
-_CHUNK = 1 << 20
 _ABANDONED = 3600.0  # seconds without a write after which a half-written file belongs to nobody
 
 
@@ -43,22 +43,15 @@ def make_folder(path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"the store {str(path)!r} cannot be created ({error.strerror}). Give another folder with --store."
+            f"the store {str(path)!r} cannot be created ({error.strerror}).",
+            "Give another folder.",
+            option="store",
         ) from None
     for partial in path.glob(".*.tmp"):
         with suppress(OSError):
             if time.time() - partial.stat().st_mtime > _ABANDONED:
                 partial.unlink()
     return path
-
-
-def file_hash(path: Path) -> str:
-    """Return the sha256 of a file's bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def temporary(path: Path) -> Path:
@@ -77,7 +70,7 @@ def commit(partial: Path, path: Path) -> None:
     """Move a finished file to its place and record its hash beside it; it counts as done only when both are
     there.
     """
-    write_text(path.with_suffix(".sha256"), file_hash(partial))
+    write_text(path.with_suffix(".sha256"), sha256_of(partial))
     os.replace(partial, path)
 
 
@@ -94,15 +87,16 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
         with suppress(OSError):
             partial.unlink()
         raise UserError(
-            f"the store cannot be written ({error.strerror}). Free disk space or give another folder with"
-            " --store."
+            f"the store cannot be written ({error.strerror}).",
+            "Free disk space or give another folder.",
+            option="store",
         ) from None
 
 
 def is_intact(path: Path) -> bool:
     """Say whether the file is there and has the hash it was stored with."""
     try:
-        return path.with_suffix(".sha256").read_text(encoding="utf-8") == file_hash(path)
+        return path.with_suffix(".sha256").read_text(encoding="utf-8") == sha256_of(path)
     except (OSError, UnicodeDecodeError):
         return False
 

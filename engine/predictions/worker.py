@@ -98,7 +98,7 @@ def main() -> None:
         except UnusableModelError as error:
             _report(failed=name, reason=str(error), n_left=error.n_left)
         except UserError as error:
-            _report(refused=str(error))
+            _report(refused=error.args)
 
 
 if __name__ == "__main__":

@@ -179,8 +179,9 @@ def labels_from_folders(images: ImageSet, class_names: Sequence[str]) -> Ints:
     strange = next(folder for folder in images.class_folders if folder.casefold() not in known)
     raise UserError(
         f"folder {strange!r} is not a class of this teacher"
-        f" ({', '.join(class_names[:5])}{', …' if len(class_names) > 5 else ''}). Rename the folders, or give"
-        " the class names in order with --class-names."
+        f" ({', '.join(class_names[:5])}{', …' if len(class_names) > 5 else ''}).",
+        "Rename the folders, or give the class names in the order of the outputs.",
+        option="class_names",
     )
 
 

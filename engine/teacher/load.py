@@ -37,7 +37,8 @@ _PIP = {
     "onnx": "onnx",
     "onnxruntime": "onnxruntime",
 }
-FORMATS = ".onnx, .keras, .h5, .pt2, or .safetensors / .pth with --arch NAME --classes K"
+FORMATS = ".onnx, .keras, .h5, .pt2, or .safetensors / .pth with its architecture and number of classes"
+_ACCEPTED = f"a file ({FORMATS}), timm:NAME or sample:NAME"
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _load_sample(name: str, request: _Request) -> Teacher:
 def _load_file(path: Path, request: _Request) -> Teacher:
     suffix = path.suffix.lower()
     if path == Path():
-        raise UserError(f"no teacher was named. Give timm:NAME, sample:NAME, or a file: {FORMATS}.")
+        raise UserError("no teacher was named.", f"Give {_ACCEPTED}.")
     if suffix in _REFUSED:
         raise UserError(f"{path.name} is refused: {_REFUSED[suffix]}.")
     if path.is_dir():
@@ -128,7 +129,7 @@ def _load_file(path: Path, request: _Request) -> Teacher:
     }
     if suffix not in loaders:
         raise UserError(
-            f"{str(path)!r} is not a teacher we can read. Give timm:NAME, sample:NAME, or a file: {FORMATS}."
+            f"{str(path)!r} is not a teacher we can read.", f"Give {_ACCEPTED}.", option=("arch", "classes")
         )
     _check_size(path, request.max_bytes)
     return loaders[suffix](path, request)
@@ -150,9 +151,10 @@ def _check_size(path: Path, max_bytes: int) -> None:
 def _load_checkpoint(path: Path, request: _Request) -> Teacher:
     if request.arch is None:
         raise UserError(
-            f"{path.name} holds weights without their architecture. Add --arch NAME --classes K, where NAME"
-            " is a timm architecture; for any other torch model, save it with torch.export.save to a .pt2"
-            " file."
+            f"{path.name} holds weights without their architecture.",
+            "Save a torch model with torch.export.save to a .pt2 file, or, for one of timm's, name the"
+            " architecture and the number of classes.",
+            option=("arch", "classes"),
         )
     from engine.teacher.importers.checkpoint import read_weights
     from engine.teacher.importers.timm import import_weights

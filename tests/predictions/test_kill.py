@@ -33,10 +33,10 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (600, 16, 16, 3), dtype=np.ui
 VICTIM = """
 import os, signal, sys
 from pathlib import Path
-from engine.family import custom_family
-from engine.predict import predict, runner
+from engine.predictions import runner
+from engine.predictions.gather import predict
 from engine.target import open_images
-from tests.test_predict_kill import RECIPES
+from tests.predictions.test_kill import RECIPES
 from tests.tiny_teacher import tiny_teacher
 
 def watch(report):
@@ -44,7 +44,8 @@ def watch(report):
         os.kill(os.getpid(), signal.SIGKILL)
 
 runner._SMALL = 0.0
-predict(tiny_teacher(), RECIPES, open_images(sys.argv[1]), store=Path(sys.argv[2]), workers=int(sys.argv[4]), on_progress=watch)
+images, store = open_images(sys.argv[1]), Path(sys.argv[2])
+predict(tiny_teacher(), RECIPES, images, store=store, workers=int(sys.argv[4]), on_progress=watch)
 """
 
 
@@ -103,7 +104,7 @@ def _processes_with(setting: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("script", "error", "words"),
-    [("kill -9 $$", UserError, "signal 9.*--workers 1"), ("exit 3", RuntimeError, "code 3")],
+    [("kill -9 $$", UserError, "signal 9.*--workers"), ("exit 3", RuntimeError, "code 3")],
 )
 def test_a_lost_worker_is_explained(
     array: Path,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 import engine
+from engine.files.hashing import sha256_of
 from engine.study.protocol.config import StudyConfig
 from engine.study.protocol.result import Skipped
 
@@ -57,7 +58,7 @@ def plan(
             skipped.append(
                 Skipped(family, "the groups file has no line for it. Add one, or leave the file out.")
             )
-        elif (digest := _file_hash(path)) in digests:
+        elif (digest := sha256_of(path)) in digests:
             skipped.append(Skipped(family, f"it has the same bytes as {digests[digest]}; it counts once."))
         else:
             seen.add(path.resolve())
@@ -94,8 +95,3 @@ def _code_hash() -> str:
     for path in sorted(path for room in _ROOMS for path in (root / room).rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -73,9 +73,7 @@ def load_study(out: str | Path) -> StudyResult:
     """Read a finished study back. Raises UserError if the folder holds none."""
     folder = Path(out)
     if not (folder / "results.csv").is_file() or not (folder / "metadata.json").is_file():
-        raise UserError(
-            f"{folder} holds no finished study. Run one: python -m engine study FILE... --out {folder}."
-        )
+        raise UserError(f"{folder} holds no finished study.", "Run one into this folder first.")
     metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
     groups = pd.read_csv(folder / "groups.csv", dtype=str, keep_default_na=False)
     skipped = tuple(Skipped(**entry) for entry in metadata["skipped"])

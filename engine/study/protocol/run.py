@@ -159,7 +159,9 @@ def _reason(future: Future[str | None], family: str) -> str | None:
     except BrokenProcessPool:
         raise UserError(
             f"a worker process ended while {family} or a family beside it ran, most likely for want of"
-            " memory. Run again with --workers 1; finished families are kept."
+            " memory.",
+            "Run again with one worker; finished families are kept.",
+            option="workers",
         ) from None
 
 

@@ -39,7 +39,7 @@ def import_program(
     if preprocessing is not None:
         channels, height, width = preprocessing.channels, preprocessing.height, preprocessing.width
     if channels is None or height is None or width is None:
-        raise UserError(f"{path.name} leaves the image size open. State it: --size HEIGHTxWIDTH.")
+        raise UserError(f"{path.name} leaves the image size open.", "State height and width.", option="size")
     return import_module(
         program.module(check_guards=False),
         name=path.stem,

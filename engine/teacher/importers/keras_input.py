@@ -44,7 +44,9 @@ def state_preprocessing(
     """
     height, width, channels = shape
     if height is None or width is None or channels is None:
-        raise UserError(f"the Keras model leaves its input size open {shape}. State it: --size HEIGHTxWIDTH.")
+        raise UserError(
+            f"the Keras model leaves its input size open {shape}.", "State height and width.", option="size"
+        )
     plain = plain_preprocessing(channels, height, width, "NHWC")
     if _scales_itself(model):
         return _with_mode(plain, None), "The model scales its own input, so it is given pixels from 0 to 255."

@@ -133,7 +133,7 @@ def _assumed_preprocessing(graph: onnx.GraphProto, size: tuple[int, int] | None)
     channels, height, width = shape[1:] if layout == "NCHW" else (shape[3], shape[1], shape[2])
     height, width = size or (height, width)
     if height is None or width is None:
-        raise UserError("the file leaves the image size open. State it: --size HEIGHTxWIDTH.")
+        raise UserError("the file leaves the image size open.", "State height and width.", option="size")
     if channels is None:
         raise UserError("the file leaves the number of channels open. Export it for 1 (grey) or 3 (RGB).")
     return plain_preprocessing(channels, height, width, "NHWC" if layout == "NHWC" else "NCHW")

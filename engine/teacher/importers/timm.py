@@ -49,17 +49,20 @@ def import_pretrained(
     _require_known(name)
     if not timm().models.is_model_pretrained(name):
         raise UserError(
-            f"timm has no pretrained weights for {name!r}. Choose a name from timm.list_pretrained(), "
-            f"or give a local checkpoint with --arch {name} --classes K."
+            f"timm has no pretrained weights for {name!r}.",
+            "Choose a name from timm.list_pretrained(), or give a local checkpoint with its architecture and"
+            " number of classes.",
+            option=("arch", "classes"),
         )
     try:
         with _cache_only_unless_reachable():
             model = _create(name, _size(size, preprocessing), pretrained=True)
     except _download_errors() as error:
         raise UserError(
-            f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}). Check the"
-            f" connection, or download the checkpoint elsewhere and give the file with --arch {name}"
-            " --classes K."
+            f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}).",
+            "Check the connection, or download the checkpoint elsewhere and give the file with its architecture"
+            " and number of classes.",
+            option=("arch", "classes"),
         ) from error
     return _import(
         model, name, source=f"timm:{name}", size=size, preprocessing=preprocessing, class_names=class_names
@@ -106,10 +109,12 @@ def import_weights(
     """
     if classes is None:
         raise UserError(
-            f"a checkpoint does not say how many classes it has. Add --classes K beside --arch {arch}."
+            "a checkpoint does not say how many classes it has.",
+            f"State the number of classes of this {arch}.",
+            option="classes",
         )
     if classes < 2:
-        raise UserError(f"--classes must be 2 or more, got {classes}.")
+        raise UserError(f"a classifier has 2 or more classes, got {classes}.", option="classes")
     channels = 3 if preprocessing is None else preprocessing.channels
     model = build(arch, classes, channels=channels, size=_size(size, preprocessing))
     _load(model, weights, arch, classes)
@@ -254,7 +259,8 @@ def _load(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], arch: str
         if names:
             shown = "; ".join(names[:3]) + (f"; and {len(names) - 3} more" if len(names) > 3 else "")
             raise UserError(
-                f"the checkpoint does not fit --arch {arch} --classes {classes}: {problem}: {shown}. Check"
-                " both options."
+                f"the checkpoint does not fit {arch} with {classes} classes: {problem}: {shown}.",
+                "Check the architecture and the number of classes.",
+                option=("arch", "classes"),
             )
     model.load_state_dict(dict(weights))

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from engine.family.recipes import parse_slug
 from engine.types import Preprocessing, Recipe, Teacher, UserError
 from pages.ui.jobs.worker import Desk
-from pages.ui.show.words import form_words
 from pages.ui.workspace.folder import read_json, write_json
 from pages.ui.workspace.hosting import hosting
 from pages.ui.workspace.images import open_target
@@ -40,16 +39,13 @@ def import_teacher(
     desk.report(0, 0, stage="weights and graph")
     path = Path(spec)
     local = path if path.is_absolute() else spec
-    try:
-        teacher = load_teacher(
-            local,
-            arch=arch or None,
-            classes=classes,
-            class_names=class_names or None,
-            max_bytes=hosting().teacher_bytes,
-        )
-    except UserError as error:
-        raise UserError(form_words(str(error))) from error
+    teacher = load_teacher(
+        local,
+        arch=arch or None,
+        classes=classes,
+        class_names=class_names or None,
+        max_bytes=hosting().teacher_bytes,
+    )
     desk.report(0, 0, stage="storing it")
     save(teacher, desk.folder / "teacher.onnx")
     write_json(desk.folder / "outline.json", outline_of(teacher))

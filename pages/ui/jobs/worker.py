@@ -116,7 +116,9 @@ def work(folder: Path, kind: str, job_id: str) -> None:
         except CancelledError:
             desk.finish("cancelled")
         except UserError as error:
-            desk.finish("cancelled" if desk.is_cancelled() else "failed", str(error))
+            from pages.ui.show.words import in_fields
+
+            desk.finish("cancelled" if desk.is_cancelled() else "failed", in_fields(error))
         finally:
             remove(ticket)
 

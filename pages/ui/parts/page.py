@@ -15,6 +15,7 @@ from engine.types import UserError
 from pages.ui.session.state import Session
 from pages.ui.show.glossary import GLOSSARY
 from pages.ui.show.tables import column_formats
+from pages.ui.show.words import in_fields
 
 PAGES = {
     "teacher": ("Teacher", ":material/school:"),
@@ -101,7 +102,7 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        st.error(plain(str(error)), icon=":material/error:")
+        st.error(plain(in_fields(error)), icon=":material/error:")
 
 
 def plain(text: str) -> str:

@@ -22,7 +22,6 @@ from pages.ui.jobs import control as jobs
 from pages.ui.session.label_space import space_of
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
-from pages.ui.show.words import ARCHITECTURE, CLASSES
 from pages.ui.workspace.folder import remove
 
 SAMPLE_LABELS = 25
@@ -58,7 +57,7 @@ def open_predictions(session: Session, upload: IO[bytes], name: str) -> None:
         predictions = load_predictions(path)  # refused here, before anything is forgotten
     except UserError as error:
         remove(path)
-        raise UserError(str(error).replace(path.name, safe_name(name), 1)) from None
+        raise UserError(error.problem.replace(path.name, safe_name(name), 1), error.remedy) from None
     session.restart(origin="predictions", title=safe_name(name))
     path.replace(session.folder / "predictions.npz")
     sample = sample_from_array(predictions.labels)
@@ -77,9 +76,10 @@ class ModelFacts:
         """Refuse bare weights that nobody named the architecture of, before anything is read or forgotten."""
         if name.lower().endswith((".safetensors", ".pth", ".pt")) and not (self.arch and self.classes):
             raise UserError(
-                f"{name} holds weights without their architecture. Open “For bare weights” under the file and"
-                f" fill in {ARCHITECTURE} and {CLASSES}; any other torch model can be saved with"
-                " torch.export.save to a .pt2 file."
+                f"{name} holds weights without their architecture.",
+                "Save a torch model with torch.export.save to a .pt2 file, or, for one of timm's, open “For bare"
+                " weights” under the file and fill in two fields.",
+                option=("arch", "classes"),
             )
 
 

@@ -10,12 +10,31 @@ import numpy as np
 from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE
 from engine.rules.supervised import SUPERVISED
 from engine.study.protocol.config import STUDY_RULES
+from engine.types import UserError
 
 # the fields of the form for bare weights
 ARCHITECTURE, CLASSES = (
     "“Architecture (a timm name)”",
     "“Number of classes”",
 )
+SIZE, LAYOUT, CHANNELS = ("“Input size”", "“Layout”", "“Channels”")
+CLASS_NAMES = "“Class names”"
+# An option of the engine -> the field that states it here. What has no field is left out of the sentence.
+FIELDS = {
+    "arch": ARCHITECTURE,
+    "classes": CLASSES,
+    "size": SIZE,
+    "layout": LAYOUT,
+    "channels": CHANNELS,
+    "class_names": CLASS_NAMES,
+    "mean": "“Mean, one number a channel”",
+    "std": "“Std, one number a channel”",
+    "scale": "“Scale”",
+    "resize": "“Resize the shorter side”",
+    "order": "“Channel order”",
+    "labels": "“Labels”",
+    "budget": "“Memory budget”",
+}
 _OTHER_TITLES = {
     HIGHEST_PRECISION: "Highest precision",
     "auto": "Anchorpoint (auto)",
@@ -67,24 +86,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def form_words(message: str) -> str:
-    """An engine's message with the fields of the form in place of command-line options."""
-    message = message.replace(
-        "--arch NAME --classes K, where NAME is a timm architecture", f"{ARCHITECTURE} and {CLASSES}"
-    )
-    message = message.replace("Check both options", "Check both fields").replace(
-        "Give timm:NAME, sample:NAME, or a file", "Give a file"
-    )
-    message = re.sub(r"--arch (\S+) --classes", r"--arch \1 and --classes", message)
-    named = {
-        "--arch NAME": ARCHITECTURE,
-        "--arch": ARCHITECTURE,
-        "--classes K": CLASSES,
-        "--classes": CLASSES,
-    }
-    for option, field in named.items():
-        message = message.replace(option, field)
-    return message
+def in_fields(error: UserError) -> str:
+    """The engine's message with the app's own names for the options it is about."""
+    return error.said(FIELDS)
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
