@@ -1,4 +1,4 @@
-"""The command line: the same functions the app calls, no second path.
+"""The command line, `anchorpoint` or `python -m engine`: the same functions the app calls, no second path.
 
 `--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 2 = the input is at
 fault.
@@ -13,19 +13,20 @@ import logging
 import math
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 from engine import __version__
 from engine.types import UserError
 
-COMMANDS = ("predict", "estimate", "select", "export", "verify", "study", "label-next")
+COMMANDS = ("predict", "estimate", "select", "export", "verify", "study", "label-next", "app")
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         # argparse prints a usage block; the contract is one clear line.
-        raise UserError(f"{message}. See python -m engine {self.prog.split()[-1]} --help.")
+        raise UserError(f"{message}. See {self.prog} --help.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, arguments: Sequence[str]) -> int:
     command = _command(name)
-    parser = _Parser(prog=f"python -m engine {name}", description=command.HELP)
+    parser = _Parser(prog=f"{_program()} {name}", description=command.HELP)
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     args = parser.parse_args(arguments)
@@ -78,7 +79,12 @@ def _command(name: str) -> ModuleType:
 
 def _overview() -> str:
     lines = [f"  {name:<11} {_command(name).HELP}" for name in COMMANDS]
-    return "usage: python -m engine COMMAND ...\n\n" + "\n".join(lines)
+    return f"usage: {_program()} COMMAND ...\n\n" + "\n".join(lines)
+
+
+def _program() -> str:
+    """What the user typed to get here, so that a hint can be typed again."""
+    return "anchorpoint" if Path(sys.argv[0]).stem == "anchorpoint" else "python -m engine"
 
 
 def _finite(value: Any) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from engine.samples import DIGIT_CLASSES, sample_teacher
@@ -25,17 +26,16 @@ _REFUSED = {
     ".pb": "a TensorFlow graph cannot be read safely. Load it in Keras and use model.save('model.keras')",
     ".tflite": "a TFLite file is already converted for a device. Give the Keras model it was made from",
 }
-_PIP = {
+# Module that may be missing -> the extra of pyproject.toml that brings it.
+_EXTRA = {
     "torch": "torch",
-    "timm": "timm",
-    "onnxscript": "onnxscript",
-    "safetensors": "safetensors",
-    "keras": "tensorflow-cpu",
-    "tensorflow": "tensorflow-cpu",
-    "tf2onnx": "tf2onnx",
-    "h5py": "h5py",
-    "onnx": "onnx",
-    "onnxruntime": "onnxruntime",
+    "torchvision": "torch",
+    "timm": "torch",
+    "onnxscript": "torch",
+    "keras": "keras",
+    "tensorflow": "keras",
+    "tf2onnx": "keras",
+    "h5py": "keras",
 }
 FORMATS = ".onnx, .keras, .h5, .pt2, or .safetensors / .pth with its architecture and number of classes"
 _ACCEPTED = f"a file ({FORMATS}), timm:NAME or sample:NAME"
@@ -82,11 +82,20 @@ def load_teacher(
         return _load_file(Path(spec), request)
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
-        if package not in _PIP:
+        if package not in _EXTRA:
             raise
         raise UserError(
-            f"{spec} needs {package}, which is not installed. Run: pip install {_PIP[package]}"
+            f"{Path(spec).name} needs {package}, which is not installed. Run: {_pip_line(_EXTRA[package])}"
         ) from error
+
+
+def _pip_line(extra: str) -> str:
+    """The command that adds a framework: to the installed package, or to a checkout."""
+    try:
+        distribution("anchorpoint")
+    except PackageNotFoundError:
+        return "pip install -r requirements.txt"
+    return f'pip install "anchorpoint[{extra}]"'
 
 
 def load_sample_teacher(name: str) -> Teacher:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from importlib.metadata import PackageNotFoundError
 import pickle
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,15 @@ def test_a_missing_framework_names_the_pip_line(tmp_path: Path, monkeypatch: pyt
         return real(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", without_keras)
-    assert "pip install tensorflow-cpu" in message(tmp_path / "m.keras")
+    monkeypatch.setattr("engine.teacher.load.distribution", lambda name: name)
+    expected = 'm.keras needs keras, which is not installed. Run: pip install "anchorpoint[keras]"'
+    assert message(tmp_path / "m.keras") == expected
+
+    def not_installed(name: str) -> Any:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("engine.teacher.load.distribution", not_installed)
+    assert message(tmp_path / "m.keras").endswith("Run: pip install -r requirements.txt")
 
 
 # --- torch and timm -----------------------------------------------------------------------
