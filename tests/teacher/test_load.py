@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from importlib.metadata import PackageNotFoundError
 import pickle
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
