@@ -17,22 +17,23 @@ ROOT = Path(__file__).resolve().parents[1]
 # Room -> the rooms it may import. `types` and the package itself (its version) are open to all.
 MAY_IMPORT: dict[str, set[str]] = {
     "files": set(),
+    "guard": {"files"},
     "samples": set(),
-    "teacher": {"files", "samples"},
+    "teacher": {"files", "guard", "samples"},
     "family": set(),
-    "target": {"files"},
-    "predictions": {"files", "samples", "teacher", "family", "target"},
+    "target": {"files", "guard"},
+    "predictions": {"files", "guard", "samples", "teacher", "family", "target"},
     "rules": {"family"},
     "recommend": {"rules"},
     "decide": {"family", "rules", "recommend"},
     "diagnose": {"family", "rules"},
-    "exports": {"files", "teacher", "family", "target", "predictions", "decide"},
+    "exports": {"files", "guard", "teacher", "family", "target", "predictions", "decide"},
     "study": {"files", "family", "predictions", "rules", "recommend", "decide", "diagnose"},
     "commands": {
-        *("files", "samples", "teacher", "family", "target", "predictions", "rules"),
+        *("files", "guard", "samples", "teacher", "family", "target", "predictions", "rules"),
         *("recommend", "decide", "diagnose", "exports", "study"),
     },
-    "__main__": {"commands"},
+    "__main__": {"guard", "commands"},
 }
 STUDY_MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),

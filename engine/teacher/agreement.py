@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from engine.guard import stage
 from engine.teacher.kernels import GraphView
 from engine.teacher.runtime import open_session, run
 from engine.types import Floats, Preprocessing, UserError
@@ -59,6 +60,7 @@ def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Ref
     Raises UserError if it does not run at two batch sizes, does not return (batch, K >= 2), or disagrees with
     its source.
     """
+    stage("running the model on random images")
     session = open_session(model.SerializeToString())
     outputs = []
     for seed, n in enumerate(BATCHES):

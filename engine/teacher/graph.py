@@ -56,7 +56,7 @@ def build_teacher(model: onnx.ModelProto, description: Description, reference: R
         source=description.source,
         graph=model.SerializeToString(deterministic=True),
         kernels=kernels,
-        weights=_weights(model.graph, kernels),
+        weights=stored_weights(model.graph, kernels),
         preprocessing=description.preprocessing,
         class_names=_class_names(description.class_names, verdict.n_classes),
         output=verdict.output,
@@ -146,7 +146,7 @@ def _require_matching_input(graph: onnx.GraphProto, preprocessing: Preprocessing
         )
 
 
-def _weights(
+def stored_weights(
     graph: onnx.GraphProto, kernels: Sequence[Kernel]
 ) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
     stored = {tensor.name: tensor for tensor in graph.initializer}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from engine.guard import stage
 from engine.samples import DIGIT_CLASSES, sample_teacher
 from engine.types import Preprocessing, Teacher, UserError
 
@@ -39,6 +40,7 @@ _EXTRA = {
 }
 FORMATS = ".onnx, .keras, .h5, .pt2, or .safetensors / .pth with its architecture and number of classes"
 _ACCEPTED = f"a file ({FORMATS}), timm:NAME or sample:NAME"
+_SLOW = 4.0  # importing a framework from a cold disk says nothing about the file
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,11 @@ def _load_checkpoint(path: Path, request: _Request) -> Teacher:
             " architecture and the number of classes.",
             option=("arch", "classes"),
         )
+    stage("loading PyTorch", patience=_SLOW)
     from engine.teacher.importers.checkpoint import read_weights
     from engine.teacher.importers.timm import import_weights
 
+    stage("reading the weights")
     return import_weights(
         request.arch,
         read_weights(path, max_bytes=request.max_bytes),
@@ -181,8 +185,10 @@ def _load_checkpoint(path: Path, request: _Request) -> Teacher:
 
 
 def _load_program(path: Path, request: _Request) -> Teacher:
+    stage("loading PyTorch", patience=_SLOW)
     from engine.teacher.importers.exported_program import import_program
 
+    stage("reading the program")
     return import_program(
         path,
         size=request.size,
@@ -193,9 +199,11 @@ def _load_program(path: Path, request: _Request) -> Teacher:
 
 
 def _load_keras(path: Path, request: _Request) -> Teacher:
+    stage("loading TensorFlow", patience=_SLOW)
     from engine.teacher.importers.keras import import_model
     from engine.teacher.importers.keras_file import read_model
 
+    stage("reading the model")
     model = read_model(path, max_bytes=request.max_bytes)
     return import_model(
         model,
@@ -210,6 +218,7 @@ def _load_keras(path: Path, request: _Request) -> Teacher:
 def _load_onnx(path: Path, request: _Request) -> Teacher:
     from engine.teacher.importers.onnx import import_graph
 
+    stage("reading the graph")
     return import_graph(
         path,
         size=request.size,

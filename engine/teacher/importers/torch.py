@@ -16,6 +16,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 
+from engine.guard import stage
 from engine.teacher.agreement import BATCHES, Reference
 from engine.teacher.graph import Description, build_teacher, plain_preprocessing
 from engine.teacher.normal_form import BATCH, OPSET
@@ -70,6 +71,7 @@ def import_module(
         reference = _reference(model)
         for n in BATCHES:
             _require_tensor(model, torch.zeros(n, *input_shape))
+        stage("converting the model", patience=4.0)
         graph = _export(model, torch.zeros(2, *input_shape))
         description = Description(name, source, preprocessing, class_names, notes)
         return build_teacher(graph, description, reference)

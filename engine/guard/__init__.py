@@ -1,0 +1,10 @@
+"""A stranger's file is read and run in a child process with limits; however that ends, one sentence comes back.
+
+Knows processes, limits and logs. Knows nothing of models, images or formats.
+"""
+
+from engine.guard.limits import Limits, limits_for
+from engine.guard.run import Outcome, guarded
+from engine.guard.stages import Child, progress, stage
+
+__all__ = ["Child", "Limits", "Outcome", "guarded", "limits_for", "progress", "stage"]
