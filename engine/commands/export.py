@@ -144,9 +144,9 @@ def _progress(done: int, total: int) -> None:
 
 def _load_teacher(args: argparse.Namespace) -> Teacher:
     from engine.commands.predict_arguments import choose_preprocessing, read_class_names
-    from engine.teacher.load import load_teacher
+    from engine.teacher.guarded import load_guarded
 
-    teacher = load_teacher(
+    teacher = load_guarded(
         args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names)
     )
     return replace(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))

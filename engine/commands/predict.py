@@ -208,9 +208,9 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
 
 def _load_teacher(args: argparse.Namespace) -> Teacher:
     from engine.teacher.graph import restate
-    from engine.teacher.load import load_teacher
+    from engine.teacher.guarded import load_guarded
 
-    teacher = load_teacher(
+    teacher = load_guarded(
         args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names)
     )
     return restate(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
