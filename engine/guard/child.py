@@ -49,7 +49,7 @@ def main() -> int:
     try:
         answer = {"result": _function(request["task"])(Child(folder), **request["arguments"])}
     except UserError as error:
-        answer = {"refused": list(error.args), "facts": _plain(vars(error))}
+        answer = {"refused": error.args}
     (folder / RESULT).write_text(json.dumps(answer), encoding="utf-8")
     return 0
 
@@ -114,10 +114,6 @@ def _function(task: str) -> Callable[..., Any]:
     module, _, name = task.partition(":")  # named in our own code, never by a file
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if isinstance(value, (str, int, float, type(None)))}
 
 
 if __name__ == "__main__":

@@ -170,9 +170,7 @@ def _answer(folder: Path, end: End, subject: str, limits: Limits) -> Any:
         raise UserError(_obituary(folder, End(None, end.stage), subject, limits))
     answer = json.loads(path.read_text(encoding="utf-8"))
     if "refused" in answer:
-        error = UserError(*answer["refused"])
-        vars(error).update(answer["facts"])
-        raise error
+        raise UserError(*answer["refused"])
     return answer["result"]
 
 

@@ -1,19 +1,19 @@
 """Load a stranger's model file in a guarded child process; the teacher comes back as plain bytes and JSON.
 
-Knows how a Teacher travels between processes. Reading the formats is `load`'s work, in the child.
+Knows which specs name a file. Reading the formats is `load`'s work, in the child.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.guard import Child, guarded, limits_for
 from engine.guard.run import OnReport
+from engine.teacher.facts import facts_of, teacher_of
 from engine.teacher.load import MAX_BYTES, load_teacher
-from engine.types import Kernel, Preprocessing, Teacher
+from engine.types import Preprocessing, Teacher
 
 _GRAPH = "graph.onnx"
 _TRUSTED = ("sample", "timm")  # files that ship with us, and names of public weights: no stranger's file
@@ -45,7 +45,7 @@ def load_guarded(
         limits=limits_for("import"),
         on_report=on_report,
     ) as outcome:
-        return receive(outcome.folder, outcome.result)
+        return teacher_of(outcome.result, (outcome.folder / _GRAPH).read_bytes())
 
 
 def load_in_child(
@@ -68,43 +68,5 @@ def load_in_child(
         arch=arch,
         classes=classes,
     )
-    return send(child.folder, teacher)
-
-
-def send(folder: Path, teacher: Teacher) -> dict[str, Any]:
-    """Write the teacher's graph to `folder` and return everything else as JSON-ready facts."""
-    (folder / _GRAPH).write_bytes(teacher.graph)
-    return {
-        "name": teacher.name,
-        "source": teacher.source,
-        "kernels": [asdict(kernel) for kernel in teacher.kernels],
-        "preprocessing": teacher.preprocessing.to_json(),
-        "class_names": list(teacher.class_names),
-        "output": teacher.output,
-        "float_bytes": teacher.float_bytes,
-        "notes": list(teacher.notes),
-    }
-
-
-def receive(folder: Path, facts: dict[str, Any]) -> Teacher:
-    """Rebuild what `send` left, without running it: same graph, same fingerprint."""
-    import onnx
-
-    from engine.teacher.graph import stored_weights
-
-    graph = (folder / _GRAPH).read_bytes()
-    kernels = tuple(
-        Kernel(k["name"], tuple(k["shape"]), tuple(k["axes"]), k["op"], k["groups"]) for k in facts["kernels"]
-    )
-    return Teacher(
-        name=facts["name"],
-        source=facts["source"],
-        graph=graph,
-        kernels=kernels,
-        weights=stored_weights(onnx.ModelProto.FromString(graph).graph, kernels),
-        preprocessing=Preprocessing.from_json(facts["preprocessing"]),
-        class_names=tuple(facts["class_names"]),
-        output=facts["output"],
-        float_bytes=facts["float_bytes"],
-        notes=tuple(facts["notes"]),
-    )
+    (child.folder / _GRAPH).write_bytes(teacher.graph)
+    return facts_of(teacher)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from engine.teacher.facts import facts_of
 from engine.types import Teacher
 from pages.ui.session.state import Session
 from pages.ui.workspace.folder import write_json
-from pages.ui.workspace.outline import outline_of
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 
@@ -36,7 +36,7 @@ def with_sample(app: AppTest, name: str = "digits-resnet") -> AppTest:
 
 def give_teacher(app: AppTest, teacher: Teacher) -> None:
     """Leave a teacher's outline as the reading job would."""
-    write_json(session_of(app).folder / "outline.json", outline_of(teacher))
+    write_json(session_of(app).folder / "outline.json", facts_of(teacher))
 
 
 def go(app: AppTest, page: str) -> AppTest:

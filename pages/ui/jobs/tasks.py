@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.family.recipes import parse_slug
-from engine.types import Preprocessing, Recipe, Teacher, UserError
+from engine.teacher.facts import facts_of, teacher_of
+from engine.types import Recipe, Teacher, UserError
 from pages.ui.jobs.worker import Desk
-from pages.ui.workspace.folder import read_json, write_json
+from pages.ui.workspace.folder import read_json, write_bytes, write_json
 from pages.ui.workspace.hosting import hosting
 from pages.ui.workspace.images import open_target
-from pages.ui.workspace.outline import outline_of
 
 _SIZED = 300  # images whose size is looked at; enough to see whether they differ
 _EXPORT_IMAGES = 16  # enough to show a difference, few enough to run every way in seconds
@@ -33,37 +32,32 @@ def import_teacher(
     class_names: list[str] | None = None,
 ) -> None:
     """Read a model into the one internal form and leave it, with its outline, in the session's folder."""
-    from engine.teacher.graph import save
-    from engine.teacher.load import load_teacher
+    from engine.teacher.guarded import load_guarded
 
     desk.report(0, 0, stage="weights and graph")
     path = Path(spec)
     local = path if path.is_absolute() else spec
-    teacher = load_teacher(
+    teacher = load_guarded(
         local,
         arch=arch or None,
         classes=classes,
         class_names=class_names or None,
         max_bytes=hosting().teacher_bytes,
+        on_report=lambda stage, done, total: desk.report(done, total, stage=stage),
     )
     desk.report(0, 0, stage="storing it")
-    save(teacher, desk.folder / "teacher.onnx")
-    write_json(desk.folder / "outline.json", outline_of(teacher))
+    write_bytes(desk.folder / "teacher.onnx", teacher.graph)
+    write_json(desk.folder / "outline.json", facts_of(teacher))
 
 
 def stored_teacher(folder: Path) -> Teacher:
     """Load the session's teacher with its weights; preprocessing and class names are those of the outline,
     which a person may have edited.
     """
-    from engine.teacher.load import load_teacher
-
     facts = read_json(folder / "outline.json")
     if facts is None:
         raise UserError("the teacher has not been read yet. Load it on the Teacher page.")
-    teacher = load_teacher(
-        folder / "teacher.onnx", preprocessing=Preprocessing.from_json(facts["preprocessing"])
-    )
-    return replace(teacher, class_names=tuple(facts["class_names"]), name=facts["name"])
+    return teacher_of(facts, (folder / "teacher.onnx").read_bytes())
 
 
 def check_images(desk: Desk, target: str) -> None:

@@ -10,6 +10,7 @@ from typing import get_args, get_type_hints
 import streamlit as st
 
 from engine.samples import SAMPLES
+from engine.teacher.facts import facts_of
 from engine.types import Preprocessing, Teacher, UserError
 from pages.ui.parts.page import user_errors
 from pages.ui.session.actions import ModelFacts, open_sample
@@ -17,7 +18,6 @@ from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.show.words import ARCHITECTURE, CLASSES
 from pages.ui.workspace.folder import write_json
-from pages.ui.workspace.outline import outline_of
 
 
 def sample_cards(session: Session) -> None:
@@ -109,7 +109,7 @@ def store_facts(
         )
     write_json(
         session.folder / "outline.json",
-        outline_of(replace(teacher, preprocessing=preprocessing, class_names=class_names)),
+        facts_of(replace(teacher, preprocessing=preprocessing, class_names=class_names)),
     )
     if preprocessing != teacher.preprocessing:
         session.change(keep=Step.LABELS, is_edited=True)

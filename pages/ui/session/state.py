@@ -20,13 +20,13 @@ from engine.predictions.file import load_predictions, load_sample_predictions
 from engine.rules.statistics import PoolStatistics
 from engine.samples import SAMPLES
 from engine.target import ImageSet
+from engine.teacher.facts import teacher_of
 from engine.types import Bools, LabeledSample, Predictions, Recipe, Teacher, UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.session.record import FILES, JOBS, Record, Step
 from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, sweep, write_json
 from pages.ui.workspace.hosting import Hosting, hosting
 from pages.ui.workspace.images import open_target
-from pages.ui.workspace.outline import teacher_outline
 
 T = TypeVar("T")
 _KEY = "anchorpoint"
@@ -110,7 +110,7 @@ class Session:
         path = self.folder / "outline.json"
         if not path.exists():
             return None
-        return self.keep("teacher", path.stat().st_mtime_ns, lambda: teacher_outline(read_json(path) or {}))
+        return self.keep("teacher", path.stat().st_mtime_ns, lambda: teacher_of(read_json(path) or {}))
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
