@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from engine.guard.limits import MARGIN, Limits
 from engine.guard.stages import Child, listen, stage
@@ -39,8 +39,11 @@ def main() -> int:
     os.dup2(2, 1)  # what libraries print belongs in the log
     faulthandler.enable()
     sys.excepthook = _end_with
-    request: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
-    folder = Path(request["folder"])
+    folder = Path.cwd()
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):
+        _leave(folder)
+    request: dict[str, Any] = json.loads(line)
     limits = Limits(**request["limits"])
     set_limits(limits)
     listen(_teller(reports, limits))
@@ -106,6 +109,11 @@ def _teller(reports: IO[str], limits: Limits) -> Callable[[dict[str, Any]], None
 def _outlive_nobody(folder: Path) -> None:
     while os.read(0, 4096):
         pass
+    _leave(folder)
+
+
+def _leave(folder: Path) -> NoReturn:
+    """End for want of a parent, and take the folder along."""
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 

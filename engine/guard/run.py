@@ -76,7 +76,6 @@ def _watch(
     request = {
         "task": task,
         "arguments": dict(arguments),
-        "folder": str(folder),
         "limits": asdict(limits),
     }
     with (folder / _LOG).open("wb") as log:
