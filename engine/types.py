@@ -211,7 +211,7 @@ class Predictions:
     """What a teacher and its candidates predict on the target pool. Checked by `engine.predictions.file`.
 
     teacher (N, K) and candidates (M, N, K) are probabilities; labels (N,) int64 with -1 = unlabeled;
-    cost (M,) is weight memory relative to the float teacher. The first `calibration` rows are the
+    cost (M,) is weight memory relative to the float teacher, bytes (M,) the size of the file that ships. The first `calibration` rows are the
     calibration split. The `_test` parts exist for studies and never enter a decision.
     """
 
@@ -227,6 +227,11 @@ class Predictions:
     class_names: tuple[str, ...] | None = None
     files: tuple[str, ...] | None = None
     missing: tuple[str, ...] = ()  # candidates of the family that were not run
+    missing_reasons: tuple[str, ...] = ()  # why, one for each of `missing`; empty where nobody said
+    bytes: Floats | None = None
+    file_sha256: tuple[str, ...] | None = None  # (M,) of candidates that are files, "" for others
+    # what stands in for a float teacher: `consensus` of the candidates, or `candidate:NAME`; None: nothing does
+    reference: str | None = None
 
     @property
     def n_candidates(self) -> int:

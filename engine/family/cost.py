@@ -21,6 +21,8 @@ CONTAINERS: tuple[int, ...] = (2, 4, 8)  # widths of the integers that an ONNX f
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _BUDGET = re.compile(r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(%|[a-zA-Z]*)")
+# bytes of the two nodes that unpack a kernel, with their names; measured on exports of small networks
+_NODES = 100
 _SLACK = 1e-9  # a budget typed as 0.22 admits a candidate whose cost is 0.22 up to rounding
 
 
@@ -35,6 +37,17 @@ def weight_bytes(teacher: Teacher, recipe: Recipe) -> float:
     for kernel in quantized_kernels(teacher, recipe):
         total += kernel.size * (recipe.bits / 8 - teacher.weights[kernel.name].dtype.itemsize)
         total += 4 * n_scales(kernel, recipe.granularity)
+    return total
+
+
+def file_bytes(teacher: Teacher, recipe: Recipe) -> float:
+    """Return about how many bytes the candidate takes as an ONNX file: codes in the integers ONNX has, scales
+    and zero points, and the rest of the teacher's graph as stored.
+    """
+    total, width = float(len(teacher.graph)), stored_bits(recipe.bits)
+    for kernel in quantized_kernels(teacher, recipe):
+        total += kernel.size * (width / 8 - teacher.weights[kernel.name].dtype.itemsize)
+        total += n_scales(kernel, recipe.granularity) * (4 + width / 8) + _NODES
     return total
 
 

@@ -31,6 +31,10 @@ _KNOWN = (
     "class_names",
     "files",
     "missing",
+    "missing_reasons",
+    "bytes",
+    "file_sha256",
+    "reference",
 )
 _CHECK_ROWS = 4096  # rows checked at a time, so that a memory-mapped file never has to fit in memory
 
@@ -71,7 +75,7 @@ def make_predictions(
 
     teacher (N, K) and candidates (M, N, K) are probabilities. Optional, by keyword: labels (N,), names (M,),
     cost (M,), calibration (int), teacher_test (T, K), candidates_test (M, T, K), labels_test (T,),
-    class_names (K,), files (N,), missing (any).
+    class_names (K,), files (N,), missing (any) with missing_reasons, bytes (M,), file_sha256 (M,), reference.
     """
     unknown = sorted(set(optional) - set(_KNOWN))
     if unknown:
@@ -89,10 +93,14 @@ def make_predictions(
         labels=_check_labels("labels", optional.get("labels"), n_images, n_classes),
         names=_check_names(optional.get("names"), n_candidates),
         calibration=_check_calibration(optional.get("calibration"), n_images),
-        cost=_check_cost(optional.get("cost"), n_candidates),
+        cost=_check_sizes("cost", optional.get("cost"), n_candidates),
+        bytes=_check_sizes("bytes", optional.get("bytes"), n_candidates),
+        file_sha256=_strings("file_sha256", optional.get("file_sha256"), n_candidates),
+        reference=_check_reference(optional.get("reference")),
         class_names=_distinct("class_names", _strings("class_names", optional.get("class_names"), n_classes)),
         files=_strings("files", optional.get("files"), n_images),
-        missing=tuple(str(name) for name in np.atleast_1d(optional.get("missing", ()))),
+        missing=_listed(optional.get("missing")),
+        missing_reasons=_check_reasons(optional),
         **test,
     )
 
@@ -106,7 +114,7 @@ def save_predictions(predictions: Predictions, path: str | Path, *, compressed: 
     arrays: dict[str, NDArray[Any]] = {}
     for name in _KNOWN:
         value = getattr(predictions, name)
-        if value is not None and not (name == "missing" and not value):
+        if value is not None and not (name in ("missing", "missing_reasons") and not value):
             arrays[name] = np.asarray(value)
     write_npz(path, arrays, compressed=compressed)
 
@@ -217,21 +225,50 @@ def _strings(name: str, values: Any, length: int) -> tuple[str, ...] | None:
     return tuple(str(value) for value in array)
 
 
-def _check_cost(cost: Any, n_candidates: int) -> Floats | None:
-    if cost is None:
+def _listed(values: Any) -> tuple[str, ...]:
+    return () if values is None else tuple(str(value) for value in np.atleast_1d(values))
+
+
+def _check_reasons(optional: Mapping[str, Any]) -> tuple[str, ...]:
+    missing, reasons = _listed(optional.get("missing")), _listed(optional.get("missing_reasons"))
+    if reasons and len(reasons) != len(missing):
+        raise UserError(
+            f"missing_reasons has {len(reasons)} entries for {len(missing)} missing candidates. Give one each."
+        )
+    return reasons
+
+
+def _check_reference(reference: Any) -> str | None:
+    if reference is None:
         return None
-    array = np.asarray(cost)
+    text = str(np.asarray(reference))
+    if text != "consensus" and not text.startswith("candidate:"):
+        raise UserError(
+            f"reference is {text!r}; it is `consensus` or `candidate:NAME`. Correct it, or leave it out where"
+            " `teacher` is a float teacher."
+        )
+    return text
+
+
+_SIZES = {
+    "cost": ("relative weight memory", "relative weight memory, e.g. 0.14 for 14 % of float"),
+    "bytes": ("the size of each file", "the size of each candidate's file in bytes"),
+}
+
+
+def _check_sizes(name: str, sizes: Any, n_candidates: int) -> Floats | None:
+    if sizes is None:
+        return None
+    array = np.asarray(sizes)
+    short, long = _SIZES[name]
     if array.shape != (n_candidates,) or not np.issubdtype(array.dtype, np.number):
         raise UserError(
-            f"cost must be {n_candidates} numbers, got shape {array.shape} of {array.dtype}. Give relative"
-            " weight memory, one per candidate."
+            f"{name} must be {n_candidates} numbers, got shape {array.shape} of {array.dtype}. Give {short},"
+            " one per candidate."
         )
     values = array.astype(np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
-        raise UserError(
-            "cost has a negative or non-finite entry. Give relative weight memory, e.g. 0.14 for 14 % of"
-            " float."
-        )
+        raise UserError(f"{name} has a negative or non-finite entry. Give {long}.")
     return values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.predictions.model import batch_size
+from engine.predictions.job import batch_size
 from engine.target import input_shape
 from engine.types import Teacher
 
@@ -16,14 +16,16 @@ _ACTIVATIONS = 40  # times the input batch: two layers of VGG16's first block, t
 _PARENT = 150_000_000
 
 
-def peak_memory_estimate(teacher: Teacher, n_images: int, n_candidates: int, workers: int) -> int:
+def peak_memory_estimate(
+    teacher: Teacher, n_images: int, n_candidates: int, workers: int, largest_file: int = 0
+) -> int:
     """Return an upper estimate, in bytes, of the resident memory of a run over all its processes.
 
     Images stay on disk and are mapped a batch at a time. What grows with the pool is the result alone:
     (n_candidates + 1) * n_images * n_classes float32 values. Workers stop mattering when there is only one
-    (no extra process).
+    (no extra process). `largest_file` is the size of the largest model file among the candidates, if any.
     """
-    weights = len(teacher.graph)
+    weights = max(len(teacher.graph), largest_file)
     batch = batch_size(teacher.preprocessing) * int(np.prod(input_shape(teacher.preprocessing))) * 4
     worker = _PROCESS + _COPIES * weights + _ACTIVATIONS * batch
     result = 4 * (n_candidates + 1) * n_images * teacher.n_classes

@@ -1,15 +1,14 @@
-"""One model over the pool: build its onnxruntime session with swapped weights, run fixed batches, return
-probabilities.
+"""One model over the pool: open its session, run fixed batches, return probabilities.
 
-Knows sessions and batches. One thread and fixed batch borders make the bytes the same whoever runs it, and
-however often.
+Knows sessions and batches, of candidates made by swapping weights and of files that are judged as they are.
+One thread and fixed batch borders make the bytes the same whoever runs it, and however often.
 """
 
 from __future__ import annotations
 
-import math
+import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,97 +18,28 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
+from engine.family.model_file import ModelFile
 from engine.family.quantize import Percentiles
 from engine.family.recipes import parse_slug
 from engine.family.weights import candidate_weights
+from engine.foreign.session import FileSession
+from engine.predictions.job import TEACHER, Job, Part, batch_size
 from engine.predictions.pruning import HopelessTest
-from engine.predictions.store import is_intact, read_array, write_array
+from engine.predictions.store import write_array
 from engine.target import normalise
-from engine.types import Floats, Kernel, Preprocessing, Teacher, UserError
+from engine.types import Floats, Preprocessing, UserError
 
-TEACHER = "teacher"  # the teacher's name in the store, beside candidate slugs
-
-_BATCH_PIXELS = 2 * 224 * 224
+_SUM_TOLERANCE = 1e-3  # of a row of probabilities, as the predictions file demands
 
 
 class UnusableModelError(Exception):
-    """A model cannot or need not be judged to the end; the message says which and why, `n_left` how many
-    images were left.
+    """A model cannot or need not be judged to the end; the message says why, `n_left` how many images were
+    left.
     """
 
     def __init__(self, reason: str, n_left: int) -> None:
         super().__init__(reason)
         self.n_left = n_left
-
-
-@dataclass(frozen=True)
-class Part:
-    """A set of prepared images (the pool, or a study's test set) and the folder its results go to."""
-
-    pixels: Path
-    folder: Path
-    n_images: int
-
-    def result(self, name: str) -> Path:
-        """Return where the probabilities of a model are stored."""
-        return self.folder / f"{name}.npy"
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """Everything a process needs to judge any member of a family, and where to leave the results."""
-
-    teacher: Teacher
-    graph: bytes  # the teacher's, `without_kernels`
-    parts: tuple[Part, ...]
-    levels: tuple[float, ...]  # clip percentiles that occur in the family
-    n_raced: int = (
-        0  # candidates that compete when hopeless ones are given up early; 0: all are judged to the end
-    )
-
-    @property
-    def n_images(self) -> int:
-        return sum(part.n_images for part in self.parts)
-
-    def is_done(self, name: str) -> bool:
-        """Say whether a model's results are stored, complete and unaltered, on every part."""
-        return all(is_intact(part.result(name)) for part in self.parts)
-
-    def stored(self, name: str, part: Part) -> NDArray[np.float32] | None:
-        """Return a model's finished probabilities (N, K) on a part, or None if they have to be computed."""
-        return read_array(part.result(name), (part.n_images, self.teacher.n_classes))
-
-
-def batch_size(preprocessing: Preprocessing) -> int:
-    """Return how many images run at once: a power of two, 2 at 224 x 224: larger batches leave the
-    processor's cache and run slower.
-    """
-    wanted = _BATCH_PIXELS / (preprocessing.height * preprocessing.width)
-    return 1 << min(8, max(0, round(math.log2(wanted))))
-
-
-def without_kernels(graph: bytes, kernels: Sequence[Kernel]) -> bytes:
-    """Return the graph with every kernel's values taken out and declared external, to be given when a session
-    is built.
-
-    This is the one way to swap weights that happens BEFORE onnxruntime optimises the graph. Its
-    `add_initializer` happens after: the folded BatchNorm and the reordered kernels would still be the
-    teacher's.
-    """
-    import onnx  # workers do without it
-
-    model = onnx.ModelProto.FromString(graph)
-    names = {kernel.name for kernel in kernels}
-    for tensor in model.graph.initializer:
-        if tensor.name in names:
-            n_bytes = 4 * math.prod(tensor.dims)
-            tensor.ClearField("raw_data")
-            tensor.ClearField("float_data")
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in (("location", "kernels"), ("offset", "0"), ("length", str(n_bytes))):
-                tensor.external_data.add(key=key, value=value)
-    content: bytes = model.SerializeToString()
-    return content
 
 
 class Session:
@@ -160,6 +90,34 @@ def probabilities(outputs: NDArray[Any], kind: str) -> NDArray[np.float32]:
     return shifted.astype(np.float32)
 
 
+def file_probabilities(outputs: NDArray[Any], model: ModelFile) -> NDArray[np.float32]:
+    """Return the probabilities (batch, K) a file's outputs stand for; raise UserError if they are none.
+
+    Probabilities that left the file as integers or float16 are rounded: their rows are brought to sum one
+    again, and a row of nothing but zeros is a guess.
+    """
+    probs = probabilities(outputs, model.output.kind)
+    if model.output.kind == "logits":
+        return probs
+    sums = probs.sum(axis=1, dtype=np.float64)
+    if model.output.dtype != "float32":
+        empty = sums == 0
+        probs = np.where(empty[:, None], 1 / probs.shape[1], probs / np.where(empty, 1, sums)[:, None])
+        return probs.astype(np.float32)
+    if (probs < 0).any() or (np.abs(sums - 1) > _SUM_TOLERANCE).any():
+        raise UserError("its outputs were taken as probabilities and do not sum to 1. State what they are")
+    return probs
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """A session and how images go into it and answers come out."""
+
+    session: Session | FileSession
+    preprocessing: Preprocessing
+    answer: Callable[[NDArray[Any]], NDArray[np.float32]]
+
+
 class Judge:
     """Runs members of one family, sharing what they have in common: the clip thresholds of the teacher's
     kernels.
@@ -167,11 +125,13 @@ class Judge:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self._kernels = {name: np.asarray(array, np.float32) for name, array in job.teacher.weights.items()}
-        self._percentiles = Percentiles(job.teacher.weights, job.levels)
+        weights = {} if job.teacher is None else job.teacher.weights
+        self._kernels = {name: np.asarray(array, np.float32) for name, array in weights.items()}
+        self._percentiles = Percentiles(weights, job.levels)
 
     def session(self, name: str) -> Session:
-        """Build the session of the teacher or of a candidate, by name."""
+        """Build the session of the teacher or of a recipe, by name."""
+        assert self.job.teacher is not None
         changed = (
             {}
             if name == TEACHER
@@ -184,21 +144,35 @@ class Judge:
         before the end.
 
         `on_batch` gets the number of images after each batch. Raises UnusableModelError if the model yields
-        nan or infinity or is hopeless, UserError if its output is not (batch, K).
+        nan or infinity or is hopeless, or is a file that fails; UserError if the output of any other is not
+        (batch, K).
         """
-        session = self.session(name)
-        for part in self.job.parts:
-            if self.job.stored(name, part) is None:
-                result = self._run(session, name, part, stop, on_batch)
-                if result is None:
-                    return False
-                write_array(part.result(name), result)
+        left = sum(part.n_images for part in self.job.parts_of(name) if self.job.stored(name, part) is None)
+
+        def count(n: int) -> None:
+            nonlocal left
+            left -= n
+            on_batch(n)
+
+        try:
+            opened = self._open(name)
+            for part in self.job.parts_of(name):
+                if self.job.stored(name, part) is None:
+                    result = self._run(opened, name, part, stop, count)
+                    if result is None:
+                        return False
+                    write_array(part.result(name), result)
+        except UserError as error:
+            if name not in self.job.files:
+                raise
+            raise UnusableModelError(str(error), left) from None
         return True
 
     def rehearse(self) -> float:
         """Return about how many seconds one model takes, from building the teacher's session and running its
         first batch.
         """
+        assert self.job.teacher is not None
         part, p = self.job.parts[0], self.job.teacher.preprocessing
         started = time.perf_counter()
         session = self.session(TEACHER)
@@ -207,37 +181,47 @@ class Judge:
         session.outputs(normalise(first, p))
         return built - started + (time.perf_counter() - built) * self.job.n_images / len(first)
 
+    def _open(self, name: str) -> _Opened:
+        if name in self.job.files:
+            model = self.job.files[name].model
+            session = FileSession(read_judged(model), model)
+            return _Opened(session, model.input.preprocessing, lambda raw: file_probabilities(raw, model))
+        teacher = self.job.teacher
+        assert teacher is not None
+        return _Opened(
+            self.session(name), teacher.preprocessing, lambda raw: probabilities(raw, teacher.output)
+        )
+
     def _run(
         self,
-        session: Session,
+        opened: _Opened,
         name: str,
         part: Part,
         stop: Callable[[], bool],
         on_batch: Callable[[int], None],
     ) -> NDArray[np.float32] | None:
-        teacher = self.job.teacher
         pixels: NDArray[Any] = np.load(part.pixels, mmap_mode="r", allow_pickle=False)
-        result = np.empty((part.n_images, teacher.n_classes), np.float32)
+        result = np.empty((part.n_images, self.job.n_classes), np.float32)
         race = self._race(name, part)
-        step = batch_size(teacher.preprocessing)
+        step = batch_size(opened.preprocessing)
         buffer = np.empty((step, *pixels.shape[1:]), np.float32)
         for start in range(0, part.n_images, step):
             if stop():
                 return None
             rows = slice(start, start + step)
-            outputs = session.outputs(normalise(pixels[rows], teacher.preprocessing, buffer))
+            outputs = opened.session.outputs(normalise(pixels[rows], opened.preprocessing, buffer))
             self._check(outputs, len(pixels[rows]), name)
             if not np.isfinite(outputs).all():
                 raise UnusableModelError(
-                    f"{name} returns nan or infinity within rows {start} to {start + len(outputs)}",
+                    f"it returns nan or infinity within rows {start} to {start + len(outputs)}",
                     part.n_images - start,
                 )
-            result[rows] = probabilities(outputs, teacher.output)
+            result[rows] = opened.answer(outputs)
             on_batch(len(outputs))
             if race is not None and race(rows, result[rows]):
                 done = start + len(outputs)
                 raise UnusableModelError(
-                    f"{name} given up after {done} images: farther from the teacher than guessing",
+                    f"given up after {done} images: farther from the teacher than guessing",
                     part.n_images - done,
                 )
         return result
@@ -246,20 +230,29 @@ class Judge:
         """Return the test that may end this model's run early, if there is one: never for the teacher or a
         test set.
         """
-        teacher = (
-            None
-            if name == TEACHER or not self.job.n_raced or part is not self.job.parts[0]
-            else self.job.stored(TEACHER, part)
-        )
-        if teacher is None:
+        if name == TEACHER or not self.job.n_raced or part is not self.job.parts_of(name)[0]:
             return None
-        test, reference = HopelessTest(self.job.n_raced, self.job.teacher.n_classes), teacher
-        return lambda rows, probs: test.is_hopeless(reference[rows], probs)
+        reference = self.job.stored(TEACHER, self.job.parts[0])
+        if reference is None:
+            return None
+        test, known = HopelessTest(self.job.n_raced, self.job.n_classes), reference
+        return lambda rows, probs: test.is_hopeless(known[rows], probs)
 
     def _check(self, outputs: NDArray[Any], n: int, name: str) -> None:
-        if outputs.shape != (n, self.job.teacher.n_classes):
+        if outputs.shape != (n, self.job.n_classes):
             raise UserError(
-                f"{name} returns shape {outputs.shape} for {n} images; one row of"
-                f" {self.job.teacher.n_classes} classes each is needed. Give the class names that belong to"
-                " this model."
+                f"{'it' if name in self.job.files else name} returns shape {outputs.shape} for {n} images; one row of"
+                f" {self.job.n_classes} classes each is needed. Give the class names that belong to this"
+                " model."
             )
+
+
+def read_judged(model: ModelFile) -> bytes:
+    """Return the bytes of a model file; raise UserError if they are gone or no longer those described."""
+    try:
+        content = Path(model.path).read_bytes()
+    except OSError as error:
+        raise UserError(f"the file cannot be read ({error.strerror})") from None
+    if hashlib.sha256(content).hexdigest() != model.sha256:
+        raise UserError("the file has changed since it was looked into. Start again")
+    return content

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -76,7 +76,7 @@ def prepare_pool(
     parts = {
         "version": _VERSION,
         "images": images.fingerprint,
-        "preprocessing": preprocessing.to_json(),
+        "preprocessing": _geometry(preprocessing).to_json(),
         "order": order.tolist(),
     }
     key = store_key({**parts, "skip": options.skip_corrupt})
@@ -92,6 +92,12 @@ def prepare_pool(
         options.skip_corrupt,
     )
     return _make_pool(images, folder, order, key, bad)
+
+
+def _geometry(preprocessing: Preprocessing) -> Preprocessing:
+    """Return what shapes the stored pixels; the arithmetic that follows is done per batch and shares them."""
+    n = preprocessing.channels
+    return replace(preprocessing, scale=1.0, mean=(0.0,) * n, std=(1.0,) * n)
 
 
 def _read_bad(path: Path) -> dict[int, BadImage] | None:

@@ -6,34 +6,24 @@ Knows scheduling, progress and stopping. One thread a worker, so that cores are 
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import queue
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import engine
-from engine.predictions.model import TEACHER, Job, Judge, UnusableModelError, batch_size
-from engine.predictions.worker import send_job
+from engine.predictions.job import FILE_PREFIX, TEACHER, Job, batch_size
+from engine.predictions.model import Judge, UnusableModelError
+from engine.predictions.worker_process import Report, WorkerProcess
 from engine.types import UserError
 
 _SMALL = 4.0  # seconds of work below which starting processes (about 0.5 s each) does not pay
 _MANY_BATCHES = 2000  # more than this is never small, so nothing needs timing
 _POLL = 0.2  # seconds between looks at the clock and at `cancel`
-_PATIENCE = 10.0  # seconds a worker gets to finish its batch before it is ended
-
-
-_Report = tuple["_Worker", dict[str, Any] | None]
+_SILENCE = 180.0  # seconds a model file may take to open, or for one batch: a graph can loop for ever
 
 
 @dataclass(frozen=True)
@@ -59,6 +49,7 @@ class Watch:
     cancel: Callable[[], bool] | None = None
     deadline: float | None = None  # of time.monotonic()
     stage: str = ""
+    failures: dict[str, str] = field(default_factory=dict)  # model -> why it has no result
     _started: float = field(default_factory=time.monotonic)
     _fresh: int = 0
 
@@ -91,14 +82,17 @@ def run_models(job: Job, names: Sequence[str], workers: int, watch: Watch) -> No
     if not names or watch.stop():
         return
     n_workers = min(workers, len(names))
-    if n_workers == 1 or _is_small(job, len(names)):
+    # a file from outside never runs in this process: its runtime may crash
+    outside = any(name in job.files for name in names)
+    if not outside and (n_workers == 1 or _is_small(job, len(names))):
         _run_here(job, names, watch)
     else:
-        _run_on_workers(job, names, n_workers, watch)
+        _Crew(job, names, watch).run(n_workers)
 
 
 def _is_small(job: Job, n_models: int) -> bool:
     """Say whether all models together would take only a few seconds, judging by one batch of the teacher."""
+    assert job.teacher is not None
     batches = job.n_images / batch_size(job.teacher.preprocessing)
     if n_models * batches > _MANY_BATCHES:
         return False
@@ -117,104 +111,77 @@ def _run_here(job: Job, names: Sequence[str], watch: Watch) -> None:
 
 def _give_up(name: str, reason: str, n_left: int, watch: Watch) -> None:
     if name == TEACHER:
-        raise UserError(f"{reason}; its answers cannot be used. Check the preprocessing and the model file.")
-    logging.getLogger(__name__).warning("%s; it counts as missing", reason)
+        raise UserError(
+            f"the teacher cannot be judged: {reason}. Check the preprocessing and the model file."
+        )
+    title = name.removeprefix(FILE_PREFIX)
+    logging.getLogger(__name__).warning("%s counts as missing: %s", title, reason)
+    watch.failures[name] = reason
     watch.total -= n_left
 
 
-class _Worker:
-    """A child process and the thread that hands it the job and passes its reports on; None follows the last
-    report.
+class _Crew:
+    """Worker processes that judge the waiting models; one that dies at a file is replaced, and the file is
+    given up.
     """
 
-    def __init__(self, job: Job, reports: queue.Queue[_Report]) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
-        root = str(Path(engine.__file__).parent.parent)
-        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.predictions.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        self._ready = False
-        self._thread = threading.Thread(target=self._serve, args=(job, reports), daemon=True)
-        self._thread.start()
+    def __init__(self, job: Job, names: Sequence[str], watch: Watch) -> None:
+        self._job, self._watch, self._waiting = job, watch, deque(names)
+        self._reports: queue.Queue[Report] = queue.Queue()
+        self._active: set[WorkerProcess] = set()
 
-    def _serve(self, job: Job, reports: queue.Queue[_Report]) -> None:
-        with suppress(OSError):  # a child that died early shows in its closed stdout
-            send_job(self._stdin, job)
-        for line in self._stdout:
-            reports.put((self, json.loads(line)))
-        reports.put((self, None))
+    def run(self, n_workers: int) -> None:
+        """Judge all of them, or return when told to stop."""
+        with ExitStack() as stack:
+            for _ in range(n_workers):
+                self._hire(stack)
+            while self._active and not self._watch.stop():
+                self._end_silent()
+                try:
+                    worker, report = self._reports.get(timeout=_POLL)
+                except queue.Empty:
+                    continue
+                worker.heard = time.monotonic()
+                if report is None:
+                    self._bury(worker, stack)
+                elif "images" in report:
+                    worker.n_done += report["images"]
+                    self._watch.images(report["images"])
+                else:
+                    _take_note(report, self._watch)
+                    self._employ(worker)
 
-    def assign(self, name: str) -> None:
-        """Have the worker judge one more model; only after it has reported that it is ready."""
-        self._ready = True
-        with suppress(OSError):
-            self._stdin.write(f"{name}\n".encode())
-            self._stdin.flush()
+    def _hire(self, stack: ExitStack) -> None:
+        worker = WorkerProcess(self._job, self._reports)
+        self._active.add(worker)
+        stack.callback(worker.close)
 
-    def close(self) -> None:
-        """Let the worker finish its batch and end; end it if it does not."""
-        if self._ready:
-            with suppress(OSError):
-                self._stdin.close()
+    def _employ(self, worker: WorkerProcess) -> None:
+        if self._waiting:
+            worker.assign(self._waiting.popleft())
         else:
-            self._process.kill()
-        try:
-            self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._thread.join()
-        for pipe in (self._stdin, self._stdout, self._errors):
-            with suppress(OSError):
-                pipe.close()
+            self._active.discard(worker)
 
-    def obituary(self) -> Exception:
-        """Return the error that explains why the worker is gone."""
-        code = self._process.wait()
-        if code < 0:
-            return UserError(
-                f"a worker process was ended by signal {-code}, most likely for lack of memory.",
-                "What was finished is kept: run again, with fewer workers.",
-                option="workers",
-            )
-        self._errors.seek(0)
-        return RuntimeError(
-            f"a worker process failed with code {code}:"
-            f" {self._errors.read().decode(errors='replace')[-2000:]}"
-        )
+    def _bury(self, worker: WorkerProcess, stack: ExitStack) -> None:
+        """Go on without the file that a worker died of; raise if it died of anything else."""
+        if worker not in self._active:  # it had nothing left to do
+            return
+        self._active.discard(worker)
+        name = worker.task
+        if name is None or name not in self._job.files:
+            raise worker.obituary()
+        left = max(0, self._job.n_images - worker.n_done)
+        _give_up(name, worker.verdict or worker.death(), left, self._watch)
+        if self._waiting:
+            self._hire(stack)
 
-
-def _run_on_workers(job: Job, names: Sequence[str], n_workers: int, watch: Watch) -> None:
-    reports: queue.Queue[_Report] = queue.Queue()
-    waiting = deque(names)
-    with ExitStack() as stack:
-        active: set[_Worker] = set()
-        for _ in range(n_workers):
-            active.add(worker := _Worker(job, reports))
-            stack.callback(worker.close)
-        while active and not watch.stop():
-            try:
-                worker, report = reports.get(timeout=_POLL)
-            except queue.Empty:
-                continue
-            if report is None:
-                raise worker.obituary()
-            if "images" in report:
-                watch.images(report["images"])
-                continue
-            _take_note(report, watch)
-            if waiting:
-                worker.assign(waiting.popleft())
-            else:
-                active.discard(worker)
+    def _end_silent(self) -> None:
+        """End workers that a file keeps busy without an answer."""
+        for worker in self._active:
+            late = time.monotonic() - worker.heard > _SILENCE
+            if late and worker.task in self._job.files and worker.verdict is None:
+                worker.verdict = f"it gave no answer for {_SILENCE:.0f} seconds and was ended"
+                worker.kill()
 
 
 def _take_note(report: dict[str, Any], watch: Watch) -> None:

@@ -1,24 +1,28 @@
 """A worker process: receives a job on stdin, then model names one a line; leaves each result in the store and
 reports on stdout.
 
-Needs numpy and onnxruntime only. When stdin closes, the parent is gone or has had enough: the worker stops at
+Needs numpy and onnxruntime only, and LiteRT for files of that runtime. When stdin closes, the parent is gone or has had enough: the worker stops at
 the next batch.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from engine.predictions.model import Job, Judge, Part, UnusableModelError
+from engine.family.model_file import ModelFile
+from engine.predictions.job import FileTask, Job, Part
+from engine.predictions.model import Judge, UnusableModelError
 from engine.types import Kernel, Preprocessing, Teacher, UserError
 
 
@@ -26,36 +30,68 @@ def send_job(file: IO[bytes], job: Job) -> None:
     """Write a job as one JSON line followed by the graph without its kernels and the kernels' raw bytes. (No
     pickle, even among our own.)
     """
-    teacher = job.teacher
     header = {
-        "parts": [[str(part.pixels), str(part.folder), part.n_images] for part in job.parts],
+        "parts": _listed(job.parts),
         "levels": job.levels,
+        "n_classes": job.n_classes,
         "n_raced": job.n_raced,
-        "name": teacher.name,
+        "files": {name: [task.model.to_json(), _listed(task.parts)] for name, task in job.files.items()},
         "graph": len(job.graph),
+        "teacher": None if job.teacher is None else _teacher_header(job.teacher),
+    }
+    file.write(json.dumps(header).encode() + b"\n")
+    file.write(job.graph)
+    if job.teacher is not None:
+        for kernel in job.teacher.kernels:
+            file.write(np.ascontiguousarray(job.teacher.weights[kernel.name], np.float32).tobytes())
+    file.flush()
+
+
+def _listed(parts: Sequence[Part]) -> list[tuple[str, str, int]]:
+    return [(str(part.pixels), str(part.folder), part.n_images) for part in parts]
+
+
+def _teacher_header(teacher: Teacher) -> dict[str, Any]:
+    return {
+        "name": teacher.name,
         "kernels": [asdict(kernel) for kernel in teacher.kernels],
         "preprocessing": teacher.preprocessing.to_json(),
         "class_names": teacher.class_names,
         "output": teacher.output,
         "float_bytes": teacher.float_bytes,
     }
-    file.write(json.dumps(header).encode() + b"\n")
-    file.write(job.graph)
-    for kernel in teacher.kernels:
-        file.write(np.ascontiguousarray(teacher.weights[kernel.name], np.float32).tobytes())
-    file.flush()
 
 
 def receive_job(file: IO[bytes]) -> Job:
     """Read what `send_job` wrote."""
     header: dict[str, Any] = json.loads(file.readline())
     graph = file.read(header["graph"])
+    files = {
+        name: FileTask(ModelFile.from_json(model), _parts(parts))
+        for name, (model, parts) in header["files"].items()
+    }
+    return Job(
+        teacher=None if header["teacher"] is None else _receive_teacher(header["teacher"], file),
+        graph=graph,
+        parts=_parts(header["parts"]),
+        levels=tuple(header["levels"]),
+        n_classes=header["n_classes"],
+        files=files,
+        n_raced=header["n_raced"],
+    )
+
+
+def _parts(listed: Sequence[Sequence[Any]]) -> tuple[Part, ...]:
+    return tuple(Part(Path(pixels), Path(folder), n_images) for pixels, folder, n_images in listed)
+
+
+def _receive_teacher(header: dict[str, Any], file: IO[bytes]) -> Teacher:
     kernels = tuple(
         Kernel(k["name"], tuple(k["shape"]), tuple(k["axes"]), k["op"], k["groups"])
         for k in header["kernels"]
     )
     weights = {k.name: np.frombuffer(file.read(4 * k.size), np.float32).reshape(k.shape) for k in kernels}
-    teacher = Teacher(
+    return Teacher(
         name=header["name"],
         source="",
         graph=b"",  # the job carries it
@@ -66,39 +102,45 @@ def receive_job(file: IO[bytes]) -> Job:
         output=header["output"],
         float_bytes=header["float_bytes"],
     )
-    parts = tuple(Part(Path(pixels), Path(folder), n_images) for pixels, folder, n_images in header["parts"])
-    return Job(teacher, graph, parts, tuple(header["levels"]), header["n_raced"])
 
 
-def _report(**message: Any) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+def _own_stdout() -> IO[str]:
+    """Return the pipe to the parent, and send what a runtime prints on stdout to stderr instead."""
+    pipe = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return pipe
 
 
 def main() -> None:
     """Serve one parent until its stdin closes."""
     # an interrupt is the parent's to handle; it closes our stdin
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = _own_stdout()
+
+    def report(**message: Any) -> None:
+        pipe.write(json.dumps(message) + "\n")
+        pipe.flush()
+
     judge = Judge(receive_job(sys.stdin.buffer))
-    _report(ready=True)
+    report(ready=True)
     names: queue.Queue[str | None] = queue.Queue()
     closed = threading.Event()
 
     def listen() -> None:
         for line in sys.stdin.buffer:
-            names.put(line.decode().strip())
+            names.put(json.loads(line))
         closed.set()
         names.put(None)
 
     threading.Thread(target=listen, daemon=True).start()
     while (name := names.get()) is not None and not closed.is_set():
         try:
-            if judge.judge(name, closed.is_set, lambda n: _report(images=n)):
-                _report(done=name)
+            if judge.judge(name, closed.is_set, lambda n: report(images=n)):
+                report(done=name)
         except UnusableModelError as error:
-            _report(failed=name, reason=str(error), n_left=error.n_left)
+            report(failed=name, reason=str(error), n_left=error.n_left)
         except UserError as error:
-            _report(refused=error.args)
+            report(refused=error.args)
 
 
 if __name__ == "__main__":

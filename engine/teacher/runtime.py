@@ -16,7 +16,7 @@ from engine.teacher.reason import reason
 from engine.types import Floats, UserError
 
 # onnxruntime raises these for a graph it cannot run; it has no common base class of its own.
-_FAILURES: tuple[type[Exception], ...] = (
+FAILURES: tuple[type[Exception], ...] = (
     ort.capi.onnxruntime_pybind11_state.Fail,
     ort.capi.onnxruntime_pybind11_state.InvalidArgument,
     ort.capi.onnxruntime_pybind11_state.InvalidGraph,
@@ -35,7 +35,7 @@ def open_session(graph: bytes) -> Any:
     options.intra_op_num_threads = 1
     try:
         return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
-    except _FAILURES as error:
+    except FAILURES as error:
         raise UserError(
             f"onnxruntime cannot run the model: {_reason(error)}. Export it with standard ONNX operators."
         ) from error
@@ -45,7 +45,7 @@ def run(session: Any, images: NDArray[np.float32]) -> Floats:
     """The graph's output for a batch, or UserError with the operator that failed."""
     try:
         outputs: Floats = np.asarray(session.run(None, {session.get_inputs()[0].name: images})[0])
-    except _FAILURES as error:
+    except FAILURES as error:
         raise UserError(
             f"the model fails on {len(images)} images of shape {images.shape[1:]}: {_reason(error)}. "
             "Export it with a dynamic batch size, and check the input size."

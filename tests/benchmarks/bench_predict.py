@@ -28,9 +28,10 @@ from engine.family.recipes import standard_family
 from engine.family.weights import candidate_weights
 from engine.predictions import runner
 from engine.predictions.gather import predict, running_order
+from engine.predictions.job import without_kernels
 from engine.predictions.machine import available_cores
 from engine.predictions.memory import peak_memory_estimate
-from engine.predictions.model import Session, without_kernels
+from engine.predictions.model import Session
 from engine.target import normalise, open_images, prepare
 from engine.types import Recipe, Teacher
 

@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from scipy.special import softmax
 
-from engine.predictions.model import Session, batch_size, probabilities, without_kernels
+from engine.predictions.job import batch_size, without_kernels
+from engine.predictions.model import Session, probabilities
 from engine.types import Kernel, Preprocessing, UserError
 
 RNG = np.random.default_rng(0)

@@ -96,6 +96,7 @@ def test_predict_gives_up_only_when_asked(
         )
     assert whole.missing == ()
     assert 0 < len(raced.missing) < len(family)
-    assert all(f"{name} given up after" in caplog.text for name in raced.missing)
+    assert all(f"{name} counts as missing: given up after" in caplog.text for name in raced.missing)
+    assert all(reason.startswith("given up after") for reason in raced.missing_reasons)
     for name, probs in zip(raced.names, raced.candidates, strict=True):
         np.testing.assert_array_equal(probs, whole.candidates[whole.names.index(name)])

@@ -1,0 +1,131 @@
+"""Run a model file as it is, in its own runtime: real numbers in, real numbers out, whatever integers the file
+uses inside.
+
+Knows onnxruntime and LiteRT. LiteRT may crash on a crafted file, so this module is used in child processes
+for files from outside, and LiteRT is imported only when a session of it is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from engine.family.model_file import RUNTIMES, InputForm, ModelFile, OutputForm
+from engine.teacher.reason import reason
+from engine.teacher.runtime import FAILURES
+from engine.types import UserError
+
+_FAILURES: tuple[type[Exception], ...] = (*FAILURES, ValueError, RuntimeError, MemoryError)
+
+_Run = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+def runtime_version(runtime: str) -> str:
+    """Return a runtime's name and version, e.g. "onnxruntime 1.23.0"; raise UserError if it is not
+    installed.
+    """
+    package = RUNTIMES[runtime]
+    try:
+        return f"{runtime} {importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError(
+            f"a .{'tflite' if runtime == 'litert' else 'onnx'} file runs in {package}, which is not"
+            f" installed. Run: pip install {package}"
+        ) from None
+
+
+class FileSession:
+    """One model file, opened from its bytes in one thread, that answers batches of prepared images."""
+
+    def __init__(self, content: bytes, model: ModelFile) -> None:
+        """Open the file; raise UserError with the runtime's own reason if that fails."""
+        self._input, self._output = model.input, model.output
+        opened = _open_onnx if model.runtime == "onnxruntime" else _open_litert
+        self._run = opened(content, model.input.name, model.output.name)
+
+    def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
+        """Return real outputs (n, ...) for normalised images (n, *input_shape), called in the file's own
+        batches.
+        """
+        encoded = encode(images, self._input)
+        size = self._input.batch or len(images)
+        blocks = [self._block(encoded[start : start + size], size) for start in range(0, len(images), size)]
+        return decode(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), self._output)
+
+    def _block(self, images: NDArray[Any], size: int) -> NDArray[Any]:
+        n = len(images)
+        if n < size:  # the file takes whole batches only: fill the last one up, and drop what that gives
+            images = np.resize(images, (size, *images.shape[1:]))
+        try:
+            result = self._run(images)
+        except _FAILURES as error:
+            raise UserError(f"it fails on images of shape {images.shape}: {reason(error)}") from None
+        if result.ndim < 1 or len(result) != size:
+            raise UserError(f"it returns shape {result.shape} for {size} images")
+        return (
+            result[:n].reshape(n, -1) if result.size == len(result) * self._output.n_classes else result[:n]
+        )
+
+
+def encode(images: NDArray[np.float32], form: InputForm) -> NDArray[Any]:
+    """Return real inputs as the file's own numbers; integers are rounded half to even and clipped."""
+    dtype = np.dtype(form.dtype)
+    if dtype.kind == "f":
+        return images.astype(dtype, copy=False)
+    codes = np.rint(images / np.float32(form.scale)) + form.zero_point
+    limits = np.iinfo(dtype)
+    result: NDArray[Any] = np.clip(codes, limits.min, limits.max).astype(dtype)
+    return result
+
+
+def decode(outputs: NDArray[Any], form: OutputForm) -> NDArray[Any]:
+    """Return the file's own numbers as real outputs."""
+    if outputs.dtype.kind == "f":
+        return outputs
+    codes = outputs.astype(np.float64) - form.zero_point
+    return codes * form.scale
+
+
+def _open_onnx(content: bytes, source: str, output: str) -> _Run:
+    options = ort.SessionOptions()  # onnxruntime's own optimisation: what people deploy with
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except FAILURES as error:
+        raise UserError(f"onnxruntime cannot open it: {reason(error)}") from None
+    return lambda images: np.asarray(session.run([output], {source: images})[0])
+
+
+def _open_litert(content: bytes, source: str, output: str) -> _Run:
+    interpreter = make_interpreter(content)
+    inputs = {details["name"]: details["index"] for details in interpreter.get_input_details()}
+    outputs = {details["name"]: details["index"] for details in interpreter.get_output_details()}
+    taken, given = inputs[source], outputs[output]
+
+    def run(images: NDArray[Any]) -> NDArray[Any]:
+        interpreter.set_tensor(taken, images)
+        interpreter.invoke()
+        return np.asarray(interpreter.get_tensor(given))
+
+    return run
+
+
+def make_interpreter(content: bytes) -> Any:
+    """Return a one-thread LiteRT interpreter with its tensors allocated; raise UserError if LiteRT refuses the
+    file. In a child process only.
+    """
+    runtime_version("litert")
+    litert = importlib.import_module("ai_edge_litert.interpreter")
+    try:
+        interpreter = litert.Interpreter(model_content=content, num_threads=1)
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError, TypeError, MemoryError) as error:
+        raise UserError(f"LiteRT cannot open it: {reason(error)}") from None
+    return interpreter
