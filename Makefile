@@ -5,20 +5,27 @@ BIN := $(VENV)/bin
 export PYTHONPATH := $(CURDIR)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: run test check bench demo clean
+.PHONY: run test check one bench demo clean
 
 run: $(VENV)/.installed
 	$(BIN)/streamlit run app.py
 
+# Everything, with the engine's branch coverage over both halves of the tests. A child process counts too.
+test: COVERAGE := --cov=engine --cov-report=
 test: check
 	$(BIN)/python tests/browser/install.py
-	$(BIN)/python -m pytest -m "slow or browser" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "slow or browser" -n 2 --dist worksteal $(COVERAGE) --cov-append
+	$(BIN)/coverage report --fail-under=95
 
 check: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal $(COVERAGE)
+
+# `make one T=tests/rules/test_label_free.py`, or T="tests/rules -k cot": only these, slow ones included.
+one: $(VENV)/.tested
+	$(BIN)/python -m pytest $(T)
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m tests.benchmarks

@@ -1,0 +1,34 @@
+"""A teacher as plain data: JSON and back, with and without its graph."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from engine.family.cost import costs
+from engine.family.recipes import standard_family
+from engine.teacher.facts import facts_of, teacher_of
+from tests.tiny_teacher import tiny_teacher
+
+
+def test_facts_survive_json_and_rebuild_the_same_teacher() -> None:
+    teacher = tiny_teacher()
+    again = teacher_of(json.loads(json.dumps(facts_of(teacher))), teacher.graph)
+    assert again.fingerprint == teacher.fingerprint
+    assert (again.preprocessing, again.class_names, again.notes) == (
+        teacher.preprocessing,
+        teacher.class_names,
+        teacher.notes,
+    )
+    for kernel in teacher.kernels:
+        assert np.array_equal(again.weights[kernel.name], teacher.weights[kernel.name])
+
+
+def test_without_a_graph_it_can_be_costed_and_takes_no_memory() -> None:
+    teacher = tiny_teacher()
+    outline = teacher_of(facts_of(teacher))
+    assert np.array_equal(costs(outline, standard_family()), costs(teacher, standard_family()))
+    for kernel in outline.kernels:
+        assert outline.weights[kernel.name].shape == kernel.shape
+        assert set(outline.weights[kernel.name].strides) == {0}  # one number, shown many times
