@@ -40,7 +40,7 @@ def sidebar(session: Session) -> None:
         with st.container(border=True, gap="xsmall"):
             for name, value in {
                 "Teacher": record.title,
-                "Labeled": counted(len(record.rows), "image"),
+                "Labeled": counted(len(session.rows), "image"),
                 "Chosen": record.chosen or "nothing yet",
             }.items():
                 st.caption(name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.parts.budget import budget_slider
-from pages.ui.parts.choose import doubts, picture_and_dial, recommendation, rule_reasons, suspicion
+from pages.ui.parts.choose import doubts, picture_and_dial, rule_reasons, suspicion
 from pages.ui.parts.label_advice import halving
 from pages.ui.parts.page import gate, link, next_button, page_head, plain, table, user_errors
+from pages.ui.parts.recommendation import recommendation
 from pages.ui.parts.stored_size import float_bytes
 from pages.ui.session.record import Step
 from pages.ui.session.state import current_session
@@ -50,12 +51,12 @@ with user_errors():
         st.markdown("**What could be wrong**")
         for sentence in doubts(decision):
             st.markdown(f"- {plain(sentence)}")
-        if not session.record.rows:
+        if not session.rows:
             link("target", "Give a few labels")
         halving(session)
         link("collapse", "Check whether confidence can be trusted here")
     with right.container(border=True):
-        if session.record.rows:
+        if session.rows:
             suspicion(session, decision, predictions)
         else:
             st.markdown("**I suspect wrong labels**")

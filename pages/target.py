@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.jobs import control as jobs
+from pages.ui.parts.label_import import label_source
 from pages.ui.parts.labeling import labeling_desk
 from pages.ui.parts.page import gate, next_button, page_head, user_errors
 from pages.ui.parts.progress import watch_job
@@ -12,7 +13,6 @@ from pages.ui.parts.target import (
     checks_box,
     class_balance,
     image_source,
-    label_source,
     run_box,
     summary,
     thumbnails,

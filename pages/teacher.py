@@ -115,7 +115,7 @@ if session.predictions is not None:
             f"**{plain(session.record.title)}**: predictions of"
             f" {counted(session.predictions.n_candidates, 'candidate')} on"
             f" {counted(session.predictions.n_images, 'target image')} are ready, with"
-            f" {counted(len(session.record.rows), 'label')}."
+            f" {counted(len(session.rows), 'label')}."
         )
         next_button("choose", "See the recommendation")
 job = watch_job(session, "import", "Reading the model")

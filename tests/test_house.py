@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "predictions": {"files", "guard", "samples", "teacher", "family", "target", "foreign"},
     "rules": {"family"},
     "recommend": {"rules"},
-    "decide": {"family", "rules", "recommend"},
+    "decide": {"family", "rules", "recommend", "diagnose"},
     "diagnose": {"family", "rules"},
     "exports": {"files", "guard", "teacher", "family", "target", "foreign", "predictions", "decide"},
     "study": {"files", "family", "predictions", "rules", "recommend", "decide", "diagnose"},

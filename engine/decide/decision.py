@@ -13,6 +13,7 @@ import pandas as pd
 
 from engine.decide.choose import METHODS, RECOMMENDED, choose
 from engine.decide.tables import candidates_table, rule_table
+from engine.recommend.doubt import SURE
 from engine.rules.label_free import HIGHEST_PRECISION
 from engine.rules.statistics import FLOOR, PoolStatistics
 from engine.rules.supervised import SUPERVISED
@@ -35,22 +36,21 @@ class Decision:
 
     @property
     def same(self) -> tuple[int, ...]:
-        """Candidates that cannot be told apart from the recommended one, itself left out; empty if the rule
-        does not say.
+        """Candidates that are as good as the recommended one for all we know, itself left out: within
+        epsilon of the best as surely as 90 %, or as surely as the recommended one where that is less.
+
+        Empty if the rule does not say.
         """
-        return tuple(
-            index
-            for index in self.recommended.details.get("indistinguishable", ())
-            if index != self.recommended.index
-        )
+        close = self.candidates["probability_close"]
+        enough = min(SURE, float(close.iloc[self.recommended.index]))
+        return tuple(int(m) for m in close.index[close >= enough] if m != self.recommended.index)
 
     @property
     def cheapest(self) -> int | None:
-        """The cheapest candidate that is as good as the recommended one for all we know, if it is another
-        one.
-        """
-        index: int | None = self.recommended.details.get("cheapest_within")
-        return None if index == self.recommended.index else index
+        """The cheapest of the candidates that are as good as the recommended one, if it is another one."""
+        cost = self.candidates["cost"]
+        cheaper = [m for m in self.same if cost[m] < cost[self.recommended.index]]
+        return min(cheaper, key=lambda m: (cost[m], m)) if cheaper else None
 
 
 def decide(

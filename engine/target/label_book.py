@@ -43,13 +43,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Change:
-    """One step of the history. `entries` sets rows, None takes a row's entry away; `clears` empties all
-    first.
-    """
+    """One step of the history: first `drops` takes rows' entries away, then `entries` sets rows."""
 
     words: str  # what was done, for the button that undoes it
-    entries: Mapping[int, Entry | None]
-    clears: bool = False
+    entries: Mapping[int, Entry]
+    drops: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,13 +83,9 @@ class LabelBook:
         """Row -> what is said of it now. A corrected row keeps its place, so that folds do not move."""
         now: dict[int, Entry] = {}
         for change in self.changes:
-            if change.clears:
-                now.clear()
-            for row, entry in change.entries.items():
-                if entry is None:
-                    now.pop(row, None)
-                else:
-                    now[row] = entry
+            for row in change.drops:
+                now.pop(row, None)
+            now.update(change.entries)
         return now
 
     @cached_property
@@ -123,12 +117,10 @@ class LabelBook:
         """How far people agree where two or more of them labeled the same image."""
         votes: dict[int, dict[str, int]] = {}
         for change in self.changes:
-            if change.clears:
-                votes.clear()
+            for row in change.drops:
+                votes.pop(row, None)
             for row, entry in change.entries.items():
-                if entry is None:
-                    votes.pop(row, None)
-                elif entry.label is not None:
+                if entry.label is not None:
                     votes.setdefault(row, {})[entry.by] = entry.label
         shared = {row: given for row, given in votes.items() if len(given) > 1}
         split = tuple(row for row, given in shared.items() if len(set(given.values())) > 1)
@@ -179,7 +171,20 @@ def merge(book: LabelBook, given: LabeledSample, how: How, like: Entry, words: s
         "replace": theirs,
     }[how]
     entries = {row: replace(like, label=label, aside=None) for row, label in wanted.items()}
-    return Change(words=words, entries=entries, clears=how == "replace")
+    return Change(words=words, entries=entries, drops=book.rows if how == "replace" else ())
+
+
+def reveal(book: LabelBook, given: LabeledSample, like: Entry, words: str) -> Change:
+    """Return the change after which the labels of this source are the given ones, in their order; rows that
+    a person labeled stay as they are.
+    """
+    own = {row for row, entry in book.entries.items() if entry.source != like.source}
+    entries = {
+        row: replace(like, label=label, aside=None)
+        for row, label in zip(given.rows.tolist(), given.labels.tolist(), strict=True)
+        if row not in own
+    }
+    return Change(words=words, entries=entries, drops=tuple(row for row in book.entries if row not in own))
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ def replay(events: tuple[Event, ...]) -> LabelBook:
 def _to_json(event: Event) -> dict[str, Any]:
     if isinstance(event, str):
         return {"event": event}
-    entries = [[row, None if entry is None else asdict(entry)] for row, entry in event.entries.items()]
-    return {"event": "change", "words": event.words, "clears": event.clears, "entries": entries}
+    entries = [[row, asdict(entry)] for row, entry in event.entries.items()]
+    return {"event": "change", "words": event.words, "drops": event.drops, "entries": entries}
 
 
 def _from_line(line: bytes) -> Event | None:
@@ -90,7 +90,8 @@ def _from_line(line: bytes) -> Event | None:
         if kind in ("undo", "redo"):
             event: Event = kind
             return event
-        entries = {int(row): None if entry is None else Entry(**entry) for row, entry in values["entries"]}
-        return Change(words=str(values["words"]), entries=entries, clears=bool(values["clears"]))
+        entries = {int(row): Entry(**entry) for row, entry in values["entries"]}
+        drops = tuple(int(row) for row in values["drops"])
+        return Change(words=str(values["words"]), entries=entries, drops=drops)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

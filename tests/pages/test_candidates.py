@@ -57,7 +57,7 @@ def test_another_grid_keeps_labels_and_forgets_predictions() -> None:
     session = session_of(app)
     assert len(session.recipes) == 24
     assert session.predictions is None
-    assert len(session.record.rows) == 25
+    assert len(session.rows) == 25
     next(button for button in app.button if button.label == "Back to the standard 72").click().run()
     assert session_of(app).predictions is not None
 

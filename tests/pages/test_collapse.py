@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pages.ui.session.actions import reveal_labels
+from pages.ui.session.labels import reveal_labels
 from tests.pages.driving import go, open_app, session_of, text_of, with_sample
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")

@@ -15,13 +15,12 @@ from engine.types import UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.session.actions import (
     ModelFacts,
-    labels_of_folders,
     load_path,
     open_predictions,
-    read_labels_csv,
     run_family,
     use_images,
 )
+from pages.ui.session.labels import labels_of_folders
 from pages.ui.session.record import Step
 from tests.pages.driving import go, open_app, session_of, text_of
 from tests.pages.ui.jobs.test_control import picture, wait_for
@@ -65,9 +64,9 @@ def test_from_a_file_to_an_exported_model(workspace: Path, model: Path, images: 
     assert "20 target images" in text
     assert "21 images looked at" in text
     labels_of_folders(session, 12)
-    read_labels_csv(session, b"file,label\n00.png,class0\n05.png,1\n", "labels.csv")
-    assert [session.pool_files[row] for row in session.record.rows] == ["class0/00.png", "class1/05.png"]
-    labels_of_folders(session, 12)
+    assert [session.class_names[label] for label in session.labels] == [
+        session.pool_files[row].split("/")[0] for row in session.rows
+    ]
 
     run_family(session)
     wait_for(session.folder, "predict", "done")

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from engine.types import UserError
-from pages.ui.parts.labeling import keys_for
-from pages.ui.session.actions import read_labels_csv, reveal_labels, safe_name, store_upload, upload_images
+from pages.ui.parts.labeling import keys_for, next_row
+from pages.ui.session.actions import safe_name, store_upload, upload_images
+from pages.ui.session.labels import labels_csv, mark, reveal_labels, set_aside
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
+from pages.ui.workspace.folder import write_json
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
 from tests.pages.ui.jobs.test_control import picture
 from tests.tiny_teacher import tiny_teacher
@@ -59,12 +61,52 @@ def test_labels_by_button_undo_and_not_sure(session: Session) -> None:
     app.button(key="label-3").click().run()
     app.button(key="label-unsure").click().run()
     app.button(key="label-7").click().run()
-    record = session_of(app).record
-    assert record.labels == (3, 7)
-    assert len({*record.rows, *record.unsure}) == 3  # three different images were shown
+    book = session_of(app).book
+    assert book.labels == (3, 7)
+    assert len({*book.rows, *book.aside("unsure")}) == 3  # three different images were shown
     app.button(key="label-undo").click().run()
-    assert session_of(app).record.rows == record.rows[:1]
-    assert session_of(open_app(session.folder.name)).record.labels == (3,)
+    assert session_of(app).rows == book.rows[:1]
+    assert session_of(open_app(session.folder.name)).labels == (3,)
+    app.button(key="label-redo").click().run()
+    assert session_of(app).book.labeled == book.labeled
+
+
+def test_undo_after_skip_brings_the_image_back_and_keeps_the_label(session: Session) -> None:
+    reveal_labels(session, 0)
+    app = go(open_app(session.folder.name), "target")
+    app.button(key="label-3").click().run()
+    first = next_row(session_of(app))
+    app.button(key="label-skip").click().run()
+    assert next_row(session_of(app)) != first
+    app.button(key="label-undo").click().run()
+    assert session_of(app).labels == (3,)
+    assert next_row(session_of(app)) == first
+
+
+def test_skipped_images_return_at_the_end_and_unsure_ones_do_not(session: Session) -> None:
+    reveal_labels(session, 0)
+    for row in range(2, len(session.order)):
+        mark(session, row, 1)
+    set_aside(session, 0, "skipped")
+    set_aside(session, 1, "unsure")
+    assert next_row(session) == 0
+    mark(session, 0, 2)
+    assert next_row(session) is None
+
+
+def test_labels_from_the_file_leave_typed_ones_alone(session: Session) -> None:
+    typed = next(row for row in range(120) if row not in session.rows)
+    mark(session, typed, 4)
+    reveal_labels(session, 10)
+    assert session.book.labeled[typed] == 4
+    assert len(session.rows) in (10, 11)
+
+
+def test_labels_of_an_earlier_version_are_taken_over(session: Session) -> None:
+    (session.folder / "labels.jsonl").unlink()
+    values = {**session.record.to_json(), "rows": [5, 2], "labels": [1, 0]}
+    write_json(session.folder / "session.json", values)
+    assert session_of(open_app(session.folder.name)).book.labeled == {5: 1, 2: 0}
 
 
 @pytest.mark.parametrize("n_classes", [3, 10, 34, 100])
@@ -98,17 +140,40 @@ def test_a_hundred_classes_can_be_labeled(started: Started) -> None:
     buttons = [
         button for button in go(app, "target").button if button.key and button.key.startswith("label-")
     ]
-    assert len(buttons) == 103  # a hundred classes, undo, skip, not sure
+    assert len(buttons) == 104  # a hundred classes, undo, redo, skip, not sure
     app.button(key="label-99").click().run()
-    assert session_of(app).record.labels[-1] == 99
+    assert session_of(app).labels[-1] == 99
 
 
-def test_labels_csv_and_its_mistakes(session: Session) -> None:
-    assert read_labels_csv(session, b"row,label\n5,3\n9,1\n", "mine.csv") == 2
-    assert session.record.rows == (5, 9)
-    with pytest.raises(UserError, match=r"mine\.csv, line 2.*zebra"):
-        read_labels_csv(session, b"row,label\n5,zebra\n", "mine.csv")
-    assert session.record.rows == (5, 9)
+def test_a_csv_is_compared_before_it_is_taken(session: Session) -> None:
+    reveal_labels(session, 0)
+    mark(session, 5, 3)
+    mark(session, 8, 1)
+    app = go(open_app(session.folder.name), "target")
+    data = b"row;label\n5;4\n8;1\n9;2\n77;zebra\n"
+    app.file_uploader(key="labels-csv").upload("mine.csv", data, "text/csv").run()
+    text = text_of(app)
+    assert "1 label is new, 1 is the same as yours, 1 differs from yours; 1 line cannot be read" in text
+    assert "mine.csv, line 5" in text
+    app.button(key="merge-take").click().run()
+    assert session_of(app).book.labeled == {5: 3, 8: 1, 9: 2}  # mine is kept unless I say otherwise
+    assert session_of(app).book.entries[9].source == "csv"
+    app.radio(key="merge-how").set_value("replace").run()
+    app.button(key="merge-take").click().run()
+    assert session_of(app).book.labeled == {5: 4, 8: 1, 9: 2}
+    app.button(key="label-undo").click().run()
+    assert session_of(app).book.labeled == {5: 3, 8: 1, 9: 2}
+
+
+def test_who_labeled_and_when_is_in_the_download(session: Session) -> None:
+    reveal_labels(session, 0)
+    session.note(annotator="Ann")
+    mark(session, 5, 3)
+    header, line = labels_csv(session).splitlines()
+    assert header == "row,label,class,file,source,time,by"
+    assert line.startswith("5,3,")
+    assert line.endswith(",Ann")
+    assert ",typed,20" in line
 
 
 def test_uploads_are_bounded_and_named_safely(session: Session, tmp_path: Path) -> None:
@@ -124,12 +189,12 @@ def test_uploaded_images_become_the_target(session: Session, started: Started) -
     upload_images(session, [Upload(picture(1), "a.png"), Upload(picture(2), "a.png")])
     assert sorted(path.name for path in (session.folder / "images").iterdir()) == ["1-a.png", "a.png"]
     assert started[-1] == ("check", {"target": str(session.folder / "images")})
-    assert session.record.rows == ()
+    assert session.rows == ()
     assert session.predictions is None
 
 
 def test_a_refused_upload_forgets_nothing(session: Session) -> None:
     with pytest.raises(UserError, match="no image"):
         upload_images(session, [Upload(b"text", "notes.txt")])
-    assert len(session.record.rows) == 25
+    assert len(session.rows) == 25
     assert session.predictions is not None

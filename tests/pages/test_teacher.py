@@ -115,7 +115,7 @@ def test_edited_preprocessing_voids_shipped_predictions_but_keeps_labels(started
 
     store_facts(session, teacher, replace(teacher.preprocessing, scale=1.0), tuple("abcdefghij"))
     assert session.predictions is None
-    assert len(session.record.rows) == 25
+    assert len(session.rows) == 25
     with pytest.raises(UserError, match="10 classes"):
         store_facts(session, teacher, teacher.preprocessing, ("one",))
 

@@ -16,6 +16,7 @@ from engine.target.label_book import (
     compare_labels,
     difference,
     merge,
+    reveal,
     to_csv,
 )
 from engine.target.labels import LabelSpace, parse_labels
@@ -39,7 +40,8 @@ def sample(**rows):
 
 
 def test_a_correction_keeps_its_place_and_undo_gives_back_the_order():
-    book = book_of({5: entry(1)}, {9: entry(2)}, {5: entry(0)}, {5: None})
+    book = book_of({5: entry(1)}, {9: entry(2)}, {5: entry(0)})
+    book = book.record(Change("took one away", {}, drops=(5,)))
     assert book.rows == (9,)
     assert book.undo().rows == (5, 9)
     assert book.undo().labels == (0, 2)
@@ -95,9 +97,18 @@ def test_merging_never_loses_a_label_unless_everything_is_replaced(how, expected
         assert merged.entries[2].source == "typed"  # a label that was the same stays whose it was
 
 
+def test_labels_from_a_file_come_and_go_and_typed_ones_stay():
+    book = book_of({1: entry(0)}, {2: entry(aside="unsure")})
+    book = book.record(reveal(book, sample(r1=2, r5=1, r6=1), entry(0, source="file"), "3 labels"))
+    assert book.labeled == {1: 0, 5: 1, 6: 1}
+    book = book.record(reveal(book, sample(r6=1, r5=1, r7=0), entry(0, source="file"), "3 labels"))
+    assert list(book.labeled.items()) == [(1, 0), (6, 1), (5, 1), (7, 0)]  # the draw's own order
+    assert book.aside("unsure") == (2,)
+
+
 def test_differences_are_counted_in_words():
     before = book_of({1: entry(0), 2: entry(1), 3: entry(2)})
-    after = before.record(Change("x", {1: entry(1), 2: None, 7: entry(0), 8: entry(0)}))
+    after = before.record(Change("x", {1: entry(1), 7: entry(0), 8: entry(0)}, drops=(2,)))
     found = difference(before, after)
     assert (found.added, found.changed, found.removed) == ((7, 8), (1,), (2,))
     assert found.words == "2 new labels, 1 changed label and 1 removed label"
@@ -130,11 +141,10 @@ EVENTS = st.lists(
         st.builds(
             Change,
             words=st.text(max_size=20),
-            clears=st.booleans(),
+            drops=st.lists(st.integers(0, 30), max_size=3).map(tuple),
             entries=st.dictionaries(
                 st.integers(0, 30),
                 st.one_of(
-                    st.none(),
                     st.builds(Entry, label=st.integers(0, 9), by=st.text(max_size=5)),
                     st.builds(Entry, label=st.none(), aside=st.sampled_from(["skipped", "unsure"])),
                 ),
@@ -168,7 +178,7 @@ def test_lines_that_are_not_ours_are_passed_over(tmp_path):
     path = tmp_path / "labels.jsonl"
     label_log.append(path, Change("mine", {3: entry(1)}))
     hostile = [b"[" * 100_000, b"null", b"{}", b'{"event":"change"}', b"\xff\xfe"]
-    bad = {"event": "change", "words": "x", "clears": False, "entries": [[1, {"label": "two"}]]}
+    bad = {"event": "change", "words": "x", "drops": [], "entries": [[1, {"label": "two"}]]}
     path.write_bytes(path.read_bytes() + b"\n".join([*hostile, json.dumps(bad).encode()]) + b"\n")
     assert label_log.replay(label_log.read(path)).labeled == {3: 1}
 

@@ -13,118 +13,13 @@ from engine.decide.tables import contenders, dial_table, iso_score_line
 from engine.types import Choice, Predictions
 from pages.ui.parts.label_advice import check_these
 from pages.ui.parts.page import ink, picture, plain
-from pages.ui.parts.stored_size import float_bytes, others_table, stored_note
 from pages.ui.session.state import Session
 from pages.ui.show.charts import choice_scatter, dial_curve, memory_scatter
-from pages.ui.show.tables import column_formats, picks_table
-from pages.ui.show.words import counted, memory_words, number, rule_title, share
+from pages.ui.show.tables import picks_table
+from pages.ui.show.words import rule_title
 
 NAMED_RULES = ("auto", "ce-combo", "val-ce", "distortion", "softmax-corr", "avg-confidence")
 _RATES = {0.0: "none", 0.1: "10 %", 0.2: "20 %", 0.3: "30 %", 0.4: "40 %"}
-
-
-def recommendation(session: Session, decision: Decision) -> None:
-    """The answer in one card: what to deploy, why, how sure, and three ways to go on."""
-    choice = decision.recommended
-    table = decision.candidates
-    pick, reservation = table.iloc[choice.index], choice.details.get("reservation")
-    with st.container(border=True):
-        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            st.subheader(f"Deploy {plain(choice.name)}", anchor=False, width="content")
-            if memory := memory_words(float(pick["cost"]), float_bytes(session)):
-                st.badge(memory, color="primary")
-        if reservation:
-            st.warning(plain(reservation), icon=":material/warning:")
-        stored_note(session, table["name"], table["cost"].to_numpy(), choice.name)
-        st.markdown(reason_words(decision, pick))
-        if sure := doubt_words(session, decision):
-            st.markdown(sure)
-        with st.container(horizontal=True):
-            if st.button("Use this", type="primary", icon=":material/check:", key="use-recommended"):
-                session.choose(choice.name, "recommended")
-                st.rerun()
-            if decision.cheapest is not None and st.button(
-                "Use the cheapest as good", key="use-cheapest", icon=":material/savings:"
-            ):
-                session.choose(table["name"][decision.cheapest], "cheapest")
-                st.rerun()
-            another_button(session, decision)
-            others_button(session, decision)
-    if session.record.chosen:
-        chosen_card(session, decision)
-
-
-def reason_words(decision: Decision, pick: pd.Series) -> str:
-    """One sentence: who picks it, from what, and how it does on the labels."""
-    choice = decision.recommended
-    evidence = f"with {counted(choice.n_labels, 'label')}" if choice.n_labels else "without any label"
-    words = f"**{rule_title(choice.method)}** picks it {evidence}."
-    if decision.teacher_loss is not None:
-        words += (
-            f" Its loss on your labels is **{number(pick['loss'])}** (teacher"
-            f" {number(decision.teacher_loss)}; nats, lower is better)."
-        )
-    return words + f" It gives the teacher's class on {share(pick['agreement'])} of the pool."
-
-
-def doubt_words(session: Session, decision: Decision) -> str:
-    """How sure the recommendation is, and what else would do."""
-    pick = decision.candidates.iloc[decision.recommended.index]
-    if pick["probability_close"] != pick["probability_close"]:
-        return ""
-    details, probability = decision.recommended.details, share(pick["probability_close"])
-    if not details.get("reservation"):
-        probability = f"**{probability}**"
-    words = (
-        f"It is as good as the best (within {details['epsilon']:g} nats of its loss) with {probability}"
-        " probability."
-    )
-    if decision.same:
-        others = counted(len(decision.same), "other candidate")
-        words += f" {others[0].upper() + others[1:]} cannot be told apart from it."
-    if decision.cheapest is not None:
-        cheap = decision.candidates.iloc[decision.cheapest]
-        words += (
-            f" The cheapest that is as good, for all we know, is {plain(cheap['name'])}"
-            f" ({memory_words(float(cheap['cost']), float_bytes(session))})."
-        )
-    return words
-
-
-def another_button(session: Session, decision: Decision) -> None:
-    """Let a person overrule: any candidate can be chosen."""
-    with st.popover("Choose another", icon=":material/edit:"):
-        inside = list(decision.candidates[decision.candidates["admissible"]]["name"])
-        first = decision.recommended.name
-        # The key names the recommendation, so that a new one is what the list opens on.
-        name = st.selectbox("Candidate", inside, index=inside.index(first), key=f"own-candidate-{first}")
-        if st.button("Use this candidate", key="use-own"):
-            session.choose(name, "own")
-            st.rerun()
-
-
-def others_button(session: Session, decision: Decision) -> None:
-    """Show which candidates cannot be told apart from the recommended one."""
-    if not decision.same:
-        return
-    with st.popover(f"See the {counted(len(decision.same), 'other')}", icon=":material/list:"):
-        st.caption("The evidence cannot tell these from the recommended one. Cheapest first.")
-        shown = others_table(session, decision.candidates, decision.same)
-        st.dataframe(shown, hide_index=True, column_config=column_formats(shown))
-
-
-def chosen_card(session: Session, decision: Decision) -> None:
-    """What was settled, with a warning if it is not what the evidence says."""
-    record = session.record
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/check_circle: Chosen: **{plain(record.chosen)}**")
-        if record.chosen != decision.recommended.name:
-            st.badge("not the recommended candidate", icon=":material/warning:", color="orange")
-        st.page_link("pages/export.py", label="Export it", icon=":material/inventory_2:")
-    if record.chosen != decision.recommended.name:
-        stored_note(
-            session, decision.candidates["name"], decision.candidates["cost"].to_numpy(), record.chosen
-        )
 
 
 def rule_reasons(decision: Decision) -> None:

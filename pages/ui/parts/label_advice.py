@@ -19,7 +19,7 @@ def suggested_rows(session: Session) -> tuple[int, ...]:
     predictions = session.predictions
     if predictions is None:
         return ()
-    key = (session.evidence_key, session.record.budget, len(session.record.rows) // _REFRESH)
+    key = (session.evidence_key, session.record.budget, len(session.rows) // _REFRESH)
     return session.keep(
         "suggested",
         key,

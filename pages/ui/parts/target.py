@@ -10,9 +10,6 @@ from pages.ui.jobs.control import Job
 from pages.ui.parts.labeling import conflicts
 from pages.ui.parts.page import picture, plain, user_errors
 from pages.ui.session.actions import (
-    labels_of_folders,
-    read_labels_csv,
-    reveal_labels,
     run_family,
     upload_images,
     use_images,
@@ -31,9 +28,9 @@ _IMAGE_TYPES = ["zip", "npy", "npz", "jpg", "jpeg", "png", "webp", "bmp", "gif",
 
 def summary(session: Session) -> None:
     """The answer first: how many images, how many labels, and whether that is enough."""
-    n, predictions = len(session.record.rows), session.predictions
+    n, predictions = len(session.rows), session.predictions
     images = predictions.n_images if predictions else len(session.order) if session.has_images else 0
-    classes = len(set(session.record.labels))
+    classes = len(set(session.labels))
     with st.container(border=True):
         if not images:
             st.markdown(
@@ -50,14 +47,11 @@ def summary(session: Session) -> None:
                 ":material/help: Without labels the teacher is followed blindly. Ten labels already help."
             )
         elif n < 25:
-            st.markdown(
-                f":material/help: {counted(n, 'label')} are few: the pick could change with other images."
-            )
+            few = counted(n, "label is too few", "labels are few")
+            st.markdown(f":material/help: {few}: the pick could change with other images.")
         if images < 100:
-            st.markdown(
-                f":material/help: {counted(images, 'image')} are few for the label-free part; a few hundred"
-                " are better."
-            )
+            few = counted(images, "image is too few", "images are few")
+            st.markdown(f":material/help: {few} for the part that needs no labels; a few hundred are better.")
 
 
 def image_source(session: Session) -> None:
@@ -122,7 +116,7 @@ def checks_box(session: Session) -> None:
 
 def thumbnails(session: Session) -> None:
     """The first images of the pool, with their labels."""
-    labels = dict(zip(session.record.rows, session.record.labels, strict=True))
+    labels = session.book.labeled
     rows = [*labels][:_THUMBNAILS] + [row for row in range(len(session.order)) if row not in labels]
     rows = rows[: min(_THUMBNAILS, len(session.order))]
     pictures = session.keep(
@@ -139,47 +133,11 @@ def thumbnails(session: Session) -> None:
             st.image(shown, caption=caption, width=72)
 
 
-def label_source(session: Session) -> None:
-    """Labels from the sample, a CSV or class folders; typing them comes below."""
-    predictions = session.predictions
-    is_revealable = predictions is not None and bool((predictions.labels >= 0).all())
-    has_folders = bool(session.checks and session.checks["class_folders"])
-    columns = st.columns(2, gap="medium")
-    with columns[0], user_errors():
-        if is_revealable and predictions is not None:
-            known = [n for n in (0, 10, 25, 50, 100, 150, 300) if n <= predictions.n_images]
-            current = len(session.record.rows) if len(session.record.rows) in known else None
-            n = st.segmented_control(
-                "Labels known from the file",
-                known,
-                default=current,
-                key=f"reveal-{current}",
-                help="This pool is fully labeled. Take a few labels, as if only those had been collected.",
-            )
-            if n is not None and n != current:
-                reveal_labels(session, n)
-                st.rerun()
-        if has_folders and st.button("Take 25 labels from the class folders", icon=":material/folder:"):
-            labels_of_folders(session, 25)
-            st.rerun()
-    with (
-        columns[1],
-        user_errors(),
-        st.popover("Labels from a CSV", icon=":material/upload_file:"),
-        user_errors(),
-    ):
-        st.caption("Columns `row,label` or `file,label`; a label is a class number or a class name.")
-        file = st.file_uploader("Labels CSV", type="csv", key="labels-csv", max_upload_size=16)
-        if st.button("Use these labels", disabled=file is None) and file is not None:
-            read_labels_csv(session, file.getvalue(), file.name)
-            st.rerun()
-
-
 def class_balance(session: Session) -> None:
     """Labels per class, with a word on what is missing."""
-    if not session.record.rows:
+    if not session.rows:
         return
-    counts = class_counts(session.record.labels, session.class_names)
+    counts = class_counts(session.labels, session.class_names)
     empty = list(counts[counts["labels"] == 0]["class"])
     title = f"No label yet for {plain(listed(empty))}" if empty else "Every class has a label"
     picture(title, class_bars(counts))

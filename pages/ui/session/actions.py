@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-import numpy as np
-
 from engine import samples
 from engine.predictions.file import load_predictions, load_sample_predictions
-from engine.rules.sampling import draw_subset
 from engine.samples import SAMPLES
-from engine.target import labels_from_folders, open_images
-from engine.target.labels import parse_labels, sample_from_array
+from engine.target import open_images
+from engine.target.labels import sample_from_array
 from engine.types import UserError
 from pages.ui.jobs import control as jobs
-from pages.ui.session.label_space import space_of
+from pages.ui.session.labels import reveal_labels, take
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
+from pages.ui.show.words import counted
 from pages.ui.workspace.folder import remove
 
 SAMPLE_LABELS = 25
@@ -40,13 +38,6 @@ def open_sample(session: Session, name: str) -> None:
         jobs.start(session.folder, "import", spec=f"sample:{name}")
 
 
-def reveal_labels(session: Session, n: int, known: np.ndarray | None = None) -> None:
-    """Take n labels of a fully labeled pool as the labeled sample, drawn as the protocol draws them."""
-    labels = session.require_predictions().labels if known is None else known
-    rows = draw_subset(len(labels), n) if n else np.array([], np.int64)
-    session.set_labels(tuple(int(row) for row in rows), tuple(int(label) for label in labels[rows]))
-
-
 def open_predictions(session: Session, upload: IO[bytes], name: str) -> None:
     """Check an uploaded predictions file and make it the session's evidence; its labels become the labeled
     sample.
@@ -61,7 +52,8 @@ def open_predictions(session: Session, upload: IO[bytes], name: str) -> None:
     session.restart(origin="predictions", title=safe_name(name))
     path.replace(session.folder / "predictions.npz")
     sample = sample_from_array(predictions.labels)
-    session.set_labels(tuple(sample.rows.tolist()), tuple(sample.labels.tolist()))
+    if sample.n:
+        take(session, sample, "replace", source="file", words=counted(sample.n, "label") + " from the file")
 
 
 @dataclass(frozen=True)
@@ -158,20 +150,6 @@ def safe_name(name: str) -> str:
     return "".join(c for c in last if c.isalnum() or c in "._- ")[-80:].lstrip(".") or "upload"
 
 
-def read_labels_csv(session: Session, data: bytes, name: str) -> int:
-    """Take labels from a CSV of row,label or file,label; return how many."""
-    sample = parse_labels(data, name=safe_name(name), space=space_of(session))
-    session.set_labels(tuple(sample.rows.tolist()), tuple(sample.labels.tolist()))
-    return sample.n
-
-
-def labels_of_folders(session: Session, n: int) -> None:
-    """Take the labels that class folders claim, for the first n images of the pool."""
-    labels = labels_from_folders(session.images, session.class_names)
-    rows = range(min(n, len(session.order)))
-    session.set_labels(tuple(rows), tuple(int(labels[session.order[row]]) for row in rows))
-
-
 def use_images(session: Session, target: str) -> None:
     """Make a folder, zip or array on the server the target, and start checking it."""
     if not session.host.allows_server_paths:
@@ -231,7 +209,7 @@ def use_shipped(session: Session) -> None:
 
 def start_export(session: Session, name: str, formats: Sequence[str], evidence: dict[str, Any]) -> None:
     """Start writing a candidate's file and its certificate."""
-    session.change(keep=Step.CHOICE)
+    session.change(keep=Step.CHOICE, exported_at=len(session.events))
     target = session.record.target if session.has_images else ""
     jobs.start(
         session.folder,

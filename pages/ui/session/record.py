@@ -44,13 +44,13 @@ class Record:
     ends: tuple[bool, ...] = _at(Step.CANDIDATES, (False, True))
     budget: float | None = _at(Step.CANDIDATES, None)  # share of the float teacher's weight memory
     target: str = _at(Step.TARGET, "")  # where the images are: "sample", or a path
-    rows: tuple[int, ...] = _at(Step.LABELS, ())
-    labels: tuple[int, ...] = _at(Step.LABELS, ())
-    unsure: tuple[int, ...] = _at(Step.LABELS, ())  # rows the person skipped or could not tell
+    annotator: str = _at(Step.TARGET, "")  # who is labeling now, if they said so
     is_live: bool = _at(Step.RUN, False)  # a sample's family is to be run here, instead of opening what ships
     has_transport: bool = _at(Step.RUN, False)  # optimal transport is slow, so it is scored on request
     chosen: str = _at(Step.CHOICE, "")
     chosen_how: str = _at(Step.CHOICE, "")  # recommended, cheapest, dial or own
+    chosen_at: int = _at(Step.CHOICE, 0)  # events in the label file when it was chosen
+    exported_at: int = _at(Step.EXPORT, 0)  # and when the file was written
 
     @property
     def has_standard_grid(self) -> bool:
@@ -104,6 +104,7 @@ FILES: dict[Step, tuple[str, ...]] = {
         "checks.json",
         "store",
     ),  # the store is keyed by content: another grid reuses what it holds
+    Step.LABELS: ("labels.jsonl",),
     Step.RUN: ("predictions.npz",),
     Step.EXPORT: ("export", "bundle.zip"),
 }

@@ -11,15 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import streamlit as st
 
 from engine.decide.choose import admissible_under, statistics_of
 from engine.decide.decision import Decision, decide
+from engine.diagnose.comparison import Quality, labeled_rows, quality
 from engine.predictions.file import load_predictions, load_sample_predictions
 from engine.rules.statistics import PoolStatistics
 from engine.samples import SAMPLES
 from engine.target import ImageSet
+from engine.target.label_book import Change, Difference, Entry, LabelBook, difference
+from engine.target.label_log import Event, append, read, replay
 from engine.teacher.facts import teacher_of
 from engine.types import Bools, LabeledSample, Predictions, Recipe, Teacher, UserError
 from pages.ui.jobs import control as jobs
@@ -31,6 +33,7 @@ from pages.ui.workspace.images import open_target
 T = TypeVar("T")
 _KEY = "anchorpoint"
 _QUERY = "session"
+LABELS = "labels.jsonl"
 
 
 class Session:
@@ -62,6 +65,16 @@ class Session:
             values = read_json(path)
             self.record = Record.from_json(values) if values else Record()
             self._stamp = stamp
+            self._take_over(values or {})
+
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Labels that an earlier version kept in the record begin a history of their own."""
+        rows, labels = values.get("rows", ()), values.get("labels", ())
+        if rows and not (self.folder / LABELS).exists():
+            entries = {
+                row: Entry(label=label, source="file") for row, label in zip(rows, labels, strict=True)
+            }
+            append(self.folder / LABELS, Change(words="labels of an earlier version", entries=entries))
 
     def change(self, *, keep: Step, **values: Any) -> None:
         """Change facts of the session, keep the steps up to `keep`, and forget every later one, in memory and
@@ -71,6 +84,11 @@ class Session:
         for step in Step:
             if step > keep:
                 self._drop(step)
+        self.save()
+
+    def note(self, **values: Any) -> None:
+        """Change facts that invalidate nothing."""
+        self.record = replace(self.record, **values)
         self.save()
 
     def restart(self, **values: Any) -> None:
@@ -194,11 +212,36 @@ class Session:
         return self.predictions
 
     @property
+    def events(self) -> tuple[Event, ...]:
+        """Everything that was ever done to the labels, undone or not."""
+        path = self.folder / LABELS
+        stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
+        return self.keep("events", stamp, lambda: read(path))
+
+    @property
+    def book(self) -> LabelBook:
+        """The labels as they stand, with their history."""
+        events = self.events
+        return self.keep("book", self._memory["events"][0], lambda: replay(events))
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Labeled pool rows, in the order they were labeled."""
+        return self.book.rows
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The class of each of these rows."""
+        return self.book.labels
+
+    @property
     def sample(self) -> LabeledSample | None:
         """S, in the order the labels were given; None without labels."""
-        if not self.record.rows:
-            return None
-        return LabeledSample(np.array(self.record.rows, np.int64), np.array(self.record.labels, np.int64))
+        return self.book.sample
+
+    def since(self, n_events: int) -> Difference:
+        """What happened to the labels since there were so many events."""
+        return difference(replay(self.events[:n_events]), self.book)
 
     @property
     def admissible(self) -> Bools | None:
@@ -210,8 +253,8 @@ class Session:
         """Changes whenever anything that a choice depends on does."""
         return (
             self.evidence_key,
-            self.record.rows,
-            self.record.labels,
+            self.rows,
+            self.labels,
             self.record.budget,
             self.record.has_transport,
         )
@@ -232,15 +275,21 @@ class Session:
             lambda: decide(predictions, pool, self.sample, self.admissible, skip=skip),
         )
 
+    def quality(self, index: int | None) -> Quality | None:
+        """What the labels say of a candidate, or of the teacher (None); None without labels."""
+        sample, predictions = self.sample, self.require_predictions()
+        if sample is None:
+            return None
+        probs = predictions.teacher if index is None else predictions.candidates[index]
+        return self.keep(
+            f"quality-{index}",
+            self.decision_key,
+            lambda: quality(labeled_rows(probs, sample), sample.labels),
+        )
+
     def choose(self, name: str, how: str) -> None:
         """Settle on a candidate."""
-        self.change(keep=Step.CHOICE, chosen=name, chosen_how=how)
-
-    def set_labels(
-        self, rows: tuple[int, ...], labels: tuple[int, ...], unsure: tuple[int, ...] = ()
-    ) -> None:
-        """Replace the labeled sample."""
-        self.change(keep=Step.RUN, rows=rows, labels=labels, unsure=unsure)
+        self.change(keep=Step.CHOICE, chosen=name, chosen_how=how, chosen_at=len(self.events))
 
     def done(self, step: Step) -> bool:
         """Whether a step has what the next one needs."""
@@ -248,7 +297,7 @@ class Session:
             Step.TEACHER: bool(self.record.origin),
             Step.CANDIDATES: self.teacher is not None or self.predictions is not None,
             Step.TARGET: self.predictions is not None or bool(self.record.target),
-            Step.LABELS: bool(self.record.rows),
+            Step.LABELS: bool(self.rows),
             Step.RUN: self.predictions is not None,
             Step.CHOICE: bool(self.record.chosen),
             Step.EXPORT: (self.folder / "bundle.zip").exists(),

@@ -28,8 +28,6 @@ def filled(workspace: Path) -> Session:
         title="mine",
         budget=0.3,
         target="/images",
-        rows=(1, 2),
-        labels=(0, 1),
         chosen="b8-tensor-q100",
         is_live=True,
     )
@@ -37,6 +35,7 @@ def filled(workspace: Path) -> Session:
         "teacher.onnx",
         "outline.json",
         "checks.json",
+        "labels.jsonl",
         "predictions.npz",
         "bundle.zip",
         "store/part.npy",
@@ -51,10 +50,14 @@ def filled(workspace: Path) -> Session:
     [
         (
             Step.TEACHER,
-            {"checks.json", "predictions.npz", "bundle.zip", "store", "export"},
+            {"checks.json", "labels.jsonl", "predictions.npz", "bundle.zip", "store", "export"},
             {"teacher.onnx", "outline.json"},
         ),
-        (Step.LABELS, {"predictions.npz", "bundle.zip", "export"}, {"teacher.onnx", "checks.json", "store"}),
+        (
+            Step.LABELS,
+            {"predictions.npz", "bundle.zip", "export"},
+            {"teacher.onnx", "checks.json", "labels.jsonl", "store"},
+        ),
         (Step.RUN, {"bundle.zip", "export"}, {"teacher.onnx", "checks.json", "predictions.npz", "store"}),
         (Step.CHOICE, {"bundle.zip", "export"}, {"predictions.npz"}),
     ],
@@ -69,7 +72,6 @@ def test_a_change_forgets_everything_after_it(
     assert kept <= left
     record = Session(session.folder, hosting()).record
     assert record == session.record
-    assert bool(record.rows) == (keep >= Step.LABELS)
     assert bool(record.chosen) == (keep >= Step.CHOICE)
     assert (record.budget == 0.3) == (keep >= Step.CANDIDATES)
 
@@ -116,7 +118,7 @@ def test_sidebar_says_how_far_the_visitor_has_come(workspace: Path) -> None:
     for name in ("outline.json", "predictions.npz"):
         (session.folder / name).unlink()  # they hold no real teacher
     side = open_app(session.folder.name).sidebar
-    assert [text.value for text in side.text] == ["mine", "2 images", "b8-tensor-q100"]
+    assert [text.value for text in side.text] == ["mine", "0 images", "b8-tensor-q100"]
     assert [button.label for button in side.button] == ["Start over"]
 
 
@@ -157,4 +159,4 @@ def test_old_sessions_expire_unless_a_job_runs(workspace: Path) -> None:
 
 
 def test_records_of_other_versions_still_open() -> None:
-    assert Record.from_json({"title": "mine", "rows": [1], "unknown": 3}) == Record(title="mine", rows=(1,))
+    assert Record.from_json({"title": "mine", "bits": [1], "unknown": 3}) == Record(title="mine", bits=(1,))

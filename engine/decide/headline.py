@@ -1,0 +1,50 @@
+"""What may be said above a recommendation: "Deploy", or only "Best so far", and why.
+
+Knows a decision and what the labels say of its pick. Computes no score and changes no pick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.decide.decision import Decision
+from engine.diagnose.comparison import Quality
+
+DEPLOY, BEST_SO_FAR = "Deploy", "Best so far:"
+_AN_EVEN_CHANCE = 0.5
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The words before the pick's name, why they are no stronger, and whether a memory budget binds."""
+
+    verb: str
+    reasons: tuple[str, ...]
+    is_bound: bool  # candidates were left out because of the budget
+
+
+def headline(decision: Decision, pick: Quality | None, n_classes: int) -> Headline:
+    """Return how strongly the pick may be recommended.
+
+    It is only the best so far if its probability to be as good as the best is below one half, or if nothing
+    shows that it is better than guessing. `pick` is its quality on the labels, None without any.
+    """
+    reasons = []
+    if stated := decision.recommended.details.get("reservation"):
+        reasons.append(str(stated))
+    elif pick is not None and pick.accuracy.low <= 1 / n_classes:
+        reasons.append(
+            f"It is right on {pick.accuracy.value:.0%} of your labels, which could still be guessing"
+            f" ({1 / n_classes:.0%}). Label more images before you deploy it."
+        )
+    close = float(decision.candidates["probability_close"].iloc[decision.recommended.index])
+    if close < _AN_EVEN_CHANCE:
+        reasons.append(
+            f"The chance that it is as good as the best is only {close:.0%}: other candidates may well be"
+            " better. More labels would tell."
+        )
+    return Headline(
+        verb=BEST_SO_FAR if reasons else DEPLOY,
+        reasons=tuple(reasons),
+        is_bound=not bool(decision.candidates["admissible"].all()),
+    )
