@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.target import label_log
@@ -156,6 +156,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=40)  # every event is synced to the disk
 @given(events=EVENTS, cut=st.integers(0, 60))
 def test_the_file_gives_back_every_event_and_a_torn_line_costs_only_itself(tmp_path_factory, events, cut):
     path = tmp_path_factory.mktemp("log") / "labels.jsonl"
