@@ -1,7 +1,7 @@
 """The command line, `anchorpoint` or `python -m engine`: the same functions the app calls, no second path.
 
 `--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 2 = the input is at
-fault.
+fault, 3 = a bug of ours: one line, and the traceback in a log that the line names (or on stderr with `--debug`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import json
 import logging
 import math
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 from engine import __version__
+from engine.guard.logs import where, write_log
 from engine.types import UserError
 
 COMMANDS = ("predict", "estimate", "select", "export", "verify", "study", "label-next", "app")
@@ -47,16 +49,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         # Checked beforehand where we can; a full disk or a folder without permission shows only when it is
         # written.
-        where = f"{error.filename} " if error.filename else ""
+        what = f"{error.filename} " if error.filename else ""
         print(
-            f"{where}cannot be read or written ({error.strerror or error}). Check the path, its permissions"
+            f"{what}cannot be read or written ({error.strerror or error}). Check the path, its permissions"
             " and the disk.",
             file=sys.stderr,
+        )
+        return 2
+    except MemoryError:
+        print(
+            "there is not enough memory for this. Give fewer images, candidates or workers.", file=sys.stderr
         )
         return 2
     except KeyboardInterrupt:
         print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
         return 130
+    except Exception as error:  # noqa: BLE001  (the one door at which a bug of ours becomes one line)
+        return _report_bug(error, arguments)
+
+
+def _report_bug(error: Exception, arguments: Sequence[str]) -> int:
+    """Say in one line that we are at fault and where the traceback is; with --debug, show it."""
+    details = "".join(traceback.format_exception(error))
+    if "--debug" in arguments:
+        sys.stderr.write(details)
+        return 3
+    log = write_log(f"{_program()} {' '.join(arguments)}\nversion {__version__}\n\n{details}")
+    print(
+        f"this is a bug in Anchorpoint, not in your input ({_first_line(error)}). Please report it with the"
+        f" log. {where(log)}",
+        file=sys.stderr,
+    )
+    return 3
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:160]}" if lines else type(error).__name__
 
 
 def _run(name: str, arguments: Sequence[str]) -> int:
@@ -64,11 +93,16 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     parser = _Parser(prog=f"{_program()} {name}", description=command.HELP)
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
     args = parser.parse_args(arguments)
     result: dict[str, Any] = command.run(args)
     print(json.dumps(_finite(result)) if args.json else command.summary(result))
+    if result.get("failed") is not True:
+        return 0
     # A finished command may still have found its subject wanting: `verify` fails a pipeline this way.
-    return 2 if result.get("failed") is True else 0
+    if reason := result.get("reason"):
+        print(" ".join(str(reason).split()), file=sys.stderr)
+    return 2
 
 
 def _command(name: str) -> ModuleType:

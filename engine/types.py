@@ -119,6 +119,14 @@ class Kernel:
         return int(np.prod(self.shape))
 
 
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos"),
+    "channels": (1, 3),
+    "order": ("RGB", "BGR"),
+    "layout": ("NCHW", "NHWC"),
+}
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """From decoded image to the teacher's input: resize, crop, then (pixel * scale - mean) / std.
@@ -139,6 +147,10 @@ class Preprocessing:
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
 
     def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                known = ", ".join(map(str, allowed))
+                raise UserError(f"{name} is {str(getattr(self, name))[:40]!r}; it must be one of {known}.")
         if min(self.height, self.width) < 1 or max(self.height, self.width) > MAX_SIDE:
             raise UserError(
                 f"input size is {self.height}x{self.width}; each side must be from 1 to {MAX_SIDE} pixels."
@@ -170,6 +182,9 @@ class Preprocessing:
     @classmethod
     def from_json(cls, text: str) -> Preprocessing:
         fields = json.loads(text)
+        for name in ("height", "width", "resize"):
+            if not isinstance(fields.get(name), int | None) or isinstance(fields.get(name), bool):
+                raise TypeError(f"{name} must be a whole number")
         return cls(**{**fields, "mean": tuple(fields["mean"]), "std": tuple(fields["std"])})
 
 

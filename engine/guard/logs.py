@@ -28,10 +28,12 @@ def write_log(text: str, *, folder: Path | None = None) -> Path | None:
     for place in (folder or log_folder(), Path(tempfile.gettempdir(), "anchorpoint-logs")):
         with suppress(OSError):
             place.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=place, prefix=time.strftime("%Y%m%d-%H%M%S-"), suffix=".log")
+            now = time.time_ns()
+            stamp = time.strftime(f"%Y%m%d-%H%M%S-{now % 10**9:09}-", time.localtime(now // 10**9))
+            handle, name = tempfile.mkstemp(dir=place, prefix=stamp, suffix=".log")
             with os.fdopen(handle, "wb") as file:
                 file.write(text.encode(errors="replace")[-MAX_BYTES:])
-            _prune(place)
+            _prune(place, Path(name))
             return Path(name)
     return None
 
@@ -41,7 +43,7 @@ def where(log: Path | None) -> str:
     return "No log could be written." if log is None else f"Details: {log}"
 
 
-def _prune(folder: Path) -> None:
-    for old in sorted(folder.glob("*.log"))[:-KEPT]:
+def _prune(folder: Path, new: Path) -> None:
+    for old in sorted(set(folder.glob("*.log")) - {new})[: -KEPT + 1]:
         with suppress(OSError):
             old.unlink()

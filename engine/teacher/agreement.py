@@ -67,6 +67,7 @@ def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Ref
         images = random_images(n, preprocessing, seed)
         outputs.append(run(session, images))
         _require_class_scores(outputs[-1], n)
+        _require_repeatable(outputs[-1], run(session, images))
         if reference is not None:
             _require_agreement(outputs[-1], np.asarray(reference(images)), model)
     return _judge(model.graph, np.concatenate(outputs))
@@ -85,6 +86,11 @@ def _require_class_scores(outputs: Floats, n: int) -> None:
             f"the model returns shape {outputs.shape} for {n} images; a teacher returns one row of class"
             f" scores per image, ({n}, classes). Export a classifier, with its pooling and head."
         )
+    if outputs.dtype.kind not in "fiu":
+        raise UserError(
+            f"the model returns {outputs.dtype} values; a teacher returns numbers, one score per class.",
+            "Export a classifier, with its head.",
+        )
     if outputs.shape[1] < 2:
         raise UserError(
             "the model returns one number per image; a teacher needs at least 2 classes. Give it a two-class"
@@ -94,6 +100,15 @@ def _require_class_scores(outputs: Floats, n: int) -> None:
         raise UserError(
             "the model returns values that are not finite on random images. Check its weights and the stated"
             " preprocessing."
+        )
+
+
+def _require_repeatable(outputs: Floats, again: Floats) -> None:
+    """One thread computes the same bytes twice; a model that does not draws random numbers or keeps a state."""
+    if outputs.shape != again.shape or outputs.tobytes() != again.tobytes():
+        raise UserError(
+            "the model answers the same images differently when it is run twice; judging needs one answer.",
+            "Export it for inference, without random operators.",
         )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, version_converter
 
+from engine.teacher.graph_bounds import every_node
 from engine.teacher.kernels import GraphView, kernel_at, weight_slots
 from engine.teacher.reason import reason
 from engine.teacher.runtime import open_session
@@ -23,6 +24,14 @@ OPSET = 21
 IR_VERSION = 10
 BATCH = "batch"
 EFFECTIVE = ".effective"  # ends the name of a weight that the model computes from others
+_RANDOM = (
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Multinomial",
+    "Bernoulli",
+)
 _QUANTIZED = (
     "QuantizeLinear",
     "DequantizeLinear",
@@ -49,6 +58,7 @@ def normalize(model: onnx.ModelProto) -> onnx.ModelProto:
     _materialize_weights(model)
     _drop_unused(model.graph)
     _drop_remarks(model.graph)
+    _refuse_random(model.graph)
     return model
 
 
@@ -80,6 +90,17 @@ def _refuse_quantized(model: onnx.ModelProto) -> None:
             raise UserError(
                 f"the model is already quantized ({node.op_type} {node.name!r}). "
                 "A teacher must be the float model: export it before quantization."
+            )
+
+
+def _refuse_random(graph: onnx.GraphProto) -> None:
+    """Judging needs one answer per image. Drawing may be too rare to show when the model is run twice."""
+    for node in every_node(graph.node):
+        if node.op_type in _RANDOM:
+            raise UserError(
+                f"the model draws random numbers ({node.op_type} {node.name!r}); judging needs one answer per"
+                " image.",
+                "Export it for inference, without random operators.",
             )
 
 

@@ -25,6 +25,8 @@ FAILURES: tuple[type[Exception], ...] = (
     ort.capi.onnxruntime_pybind11_state.RuntimeException,
     UnicodeDecodeError,  # its message quotes a damaged name
 )
+# what onnxruntime says when it cannot have the memory a graph asks for
+_NO_MEMORY = re.compile(r"bad_alloc|bad allocation|allocate memory|Memory limit|exceeds? max|overflow", re.I)
 _FAILED_NODE = re.compile(r"running (\w+) node\. Name:'([^']*)'")
 
 
@@ -46,11 +48,22 @@ def run(session: Any, images: NDArray[np.float32]) -> Floats:
     try:
         outputs: Floats = np.asarray(session.run(None, {session.get_inputs()[0].name: images})[0])
     except FAILURES as error:
+        if _NO_MEMORY.search(str(error)):
+            raise UserError(
+                f"the model asks for more memory than it may have on {len(images)} images of shape"
+                f" {images.shape[1:]}{_operator(error)}.",
+                "Give a smaller model; the host's limit is set by ANCHORPOINT_IMPORT_MEMORY_GB.",
+            ) from error
         raise UserError(
             f"the model fails on {len(images)} images of shape {images.shape[1:]}: {_reason(error)}. "
             "Export it with a dynamic batch size, and check the input size."
         ) from error
     return outputs
+
+
+def _operator(error: Exception) -> str:
+    failed = _FAILED_NODE.search(str(error))
+    return f" (its operator {failed[1]} {failed[2]!r})" if failed else ""
 
 
 def _reason(error: Exception) -> str:

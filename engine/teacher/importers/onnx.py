@@ -6,7 +6,7 @@ Knows ONNX files. The normal form, the kernels and the checks are shared with th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from engine.teacher.agreement import Reference
 from engine.teacher.graph import PREFIX, Description, build_teacher, model_facts, plain_preprocessing
+from engine.teacher.graph_bounds import require_batch, require_bounded
 from engine.teacher.normal_form import input_shape, normalize, value_shape
+from engine.teacher.outside_data import load_outside_data
 from engine.teacher.runtime import open_session, run
 from engine.types import Floats, Preprocessing, Teacher, UserError
 
@@ -43,7 +45,8 @@ def import_graph(
     """
     path = None if isinstance(model, bytes) else Path(model)
     proto = _parse(_content(model, max_bytes), path.name if path else "the model")
-    _load_outside_data(proto, path.parent if path else None, max_bytes)
+    require_bounded(proto)
+    load_outside_data(proto, path.parent if path else None, max_bytes)
     facts = model_facts(proto)
     onnx.helper.set_model_props(
         proto, {item.key: item.value for item in proto.metadata_props if not item.key.startswith(PREFIX)}
@@ -98,7 +101,7 @@ def _stored(facts: dict[str, str], key: str) -> tuple[str, ...] | None:
         return None
     try:
         return tuple(str(item) for item in json.loads(facts[key]))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
             f"the file's metadata {PREFIX + key} is not a JSON list. Remove it, or save the teacher again."
         ) from error
@@ -115,7 +118,7 @@ def _stored_preprocessing(text: str, size: tuple[int, int] | None) -> Preprocess
             width=size[1],
             resize=None if stored.resize is None else max(stored.resize, *size),
         )
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(
             f"the file's metadata {PREFIX}preprocessing cannot be read ({error}). State the preprocessing"
             " instead."
@@ -158,63 +161,6 @@ def _fixed_batch(graph: onnx.GraphProto, name: str) -> int | None:
     list.
     """
     value = next(value for value in graph.input if value.name == name)
-    sizes = value_shape(value)
-    return sizes[0] if sizes else None
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor stored in a graph: initializers, attributes, and those of nested graphs."""
-    yield from graph.initializer
-    for node in graph.node:
-        for item in node.attribute:
-            yield from [item.t, *item.tensors] if item.HasField("t") else item.tensors
-            for body in [item.g, *item.graphs] if item.HasField("g") else item.graphs:
-                yield from _tensors(body)
-
-
-def _load_outside_data(model: onnx.ModelProto, folder: Path | None, max_bytes: int) -> None:
-    """Read tensors stored beside the model, from regular files inside its folder only."""
-    outside = [
-        tensor for tensor in _tensors(model.graph) if tensor.data_location == onnx.TensorProto.EXTERNAL
-    ]
-    budget = max_bytes
-    for tensor in outside:
-        if folder is None:
-            raise UserError(
-                "the model keeps its weights in a second file. Give the path of the .onnx file, with that"
-                " file beside it."
-            )
-        content = _outside_bytes(tensor, folder, budget)
-        budget -= len(content)
-        tensor.raw_data = content
-        tensor.data_location = onnx.TensorProto.DEFAULT
-        del tensor.external_data[:]
-
-
-def _outside_bytes(tensor: onnx.TensorProto, folder: Path, budget: int) -> bytes:
-    entry = {item.key: item.value for item in tensor.external_data}
-    location = entry.get("location", "")
-    path = (folder / location).resolve()
-    if not location or not path.is_relative_to(folder.resolve()):
-        raise UserError(
-            f"the weight {tensor.name!r} points outside the model's folder ({location!r}). Put the data file"
-            " beside the .onnx file."
-        )
-    if not path.is_file():
-        raise UserError(f"the data file {location!r} is missing. Put it beside the .onnx file.")
-    size = path.stat().st_size
-    offset, length = entry.get("offset", "0"), entry.get("length", "")
-    start = int(offset) if offset.isdecimal() else -1
-    stop = size if not length else start + (int(length) if length.isdecimal() else -1)
-    if not 0 <= start <= stop <= size:
-        raise UserError(
-            f"the data file {location!r} is too short for the weight {tensor.name!r}. Copy it again."
-        )
-    if stop - start > budget:
-        raise UserError(
-            "the model's weights exceed the size limit of a teacher (2 GB unless stated otherwise)."
-        )
-    with path.open("rb") as file:
-        file.seek(start)
-        content: bytes = file.read(stop - start)
-    return content
+    size = (value_shape(value) or (None,))[0]
+    require_batch(size)
+    return size
