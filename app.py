@@ -58,7 +58,7 @@ def sidebar(session: Session) -> None:
 st.set_page_config(page_title="Anchorpoint", page_icon="⚓", layout="wide")
 session = current_session()
 pages = [page(session, name) for name in PAGES]
-current = st.navigation({"From teacher to file": pages[:6], "Evidence": pages[6:]})
+current = st.navigation({"From teacher to file": pages[:5], "Look closer": pages[5:]})
 if wanted := session.enter():
     st.switch_page(wanted)
 sidebar(session)

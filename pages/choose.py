@@ -54,6 +54,7 @@ with user_errors():
         if not session.rows:
             link("target", "Give a few labels")
         halving(session)
+        link("compare", "Compare two candidates image by image")
         link("collapse", "Check whether confidence can be trusted here")
     with right.container(border=True):
         if session.rows:

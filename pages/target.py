@@ -7,7 +7,7 @@ import streamlit as st
 from pages.ui.jobs import control as jobs
 from pages.ui.parts.label_import import label_source
 from pages.ui.parts.labeling import labeling_desk
-from pages.ui.parts.page import gate, next_button, page_head, user_errors
+from pages.ui.parts.page import gate, link, next_button, page_head, user_errors
 from pages.ui.parts.progress import watch_job
 from pages.ui.parts.target import (
     checks_box,
@@ -57,6 +57,8 @@ if ready:
             with st.container(border=True):
                 labeling_desk(session)
         class_balance(session)
+        if session.predictions is not None and session.rows:
+            link("labels", "Look through the labels and correct them")
 
 if session.teacher is not None and session.has_images:
     st.subheader("Run the family", anchor=False)

@@ -7,7 +7,9 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.recommend.label_advice import labels_to_check, more_labels, rows_to_label
-from pages.ui.parts.page import plain
+from engine.recommend.suspects import Suspect
+from pages.ui.parts.page import link, plain
+from pages.ui.parts.pictures import picture_of
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted
 
@@ -27,28 +29,39 @@ def suggested_rows(session: Session) -> tuple[int, ...]:
     )
 
 
-def check_these(session: Session) -> None:
-    """Labels that contradict the evidence, or that alone decide the choice."""
-    sample, predictions, names = session.sample, session.require_predictions(), session.class_names
+def suspected(session: Session) -> tuple[Suspect, ...]:
+    """Labels that contradict the evidence or alone decide the choice; computed once per change."""
+    sample, predictions = session.sample, session.require_predictions()
     if sample is None:
-        return
-    found = session.keep(
+        return ()
+    return session.keep(
         "suspects",
         session.decision_key,
         lambda: labels_to_check(predictions, session.pool, sample, admissible=session.admissible),
     )
+
+
+def check_these(session: Session) -> None:
+    """Labels that contradict the evidence, or that alone decide the choice, with their pictures."""
+    predictions, names = session.require_predictions(), session.class_names
+    found = suspected(session)
     if not found:
         st.caption("No label contradicts the evidence, and none alone decides the choice.")
         return
     st.markdown("**Please check these labels**")
     for suspect in found[:5]:
         where = session.pool_files[suspect.row] if session.has_images else f"row {suspect.row}"
-        words = f"- {plain(where)} is labeled **{plain(names[suspect.label])}**"
+        words = f"{plain(where)} is labeled **{plain(names[suspect.label])}**"
         if suspect.likely != suspect.label:
             words += f"; the evidence says {plain(names[suspect.likely])}"
         if suspect.pick_without is not None:
             words += f"; without this label the pick is {plain(predictions.names[suspect.pick_without])}"
-        st.markdown(words + ".")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if session.has_images:
+                small = picture_of(session, suspect.row, 48)
+                st.image(small, width=48, alt=f"image {where}")
+            st.markdown(words + ".")
+    link("labels", "Look at them and correct them", show="suspected")
 
 
 def halving(session: Session) -> None:

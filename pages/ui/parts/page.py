@@ -22,8 +22,10 @@ PAGES = {
     "candidates": ("Candidates", ":material/apps:"),
     "target": ("Target data", ":material/photo_library:"),
     "choose": ("Choose", ":material/target:"),
-    "collapse": ("Confidence collapse", ":material/monitor_heart:"),
     "export": ("Export", ":material/inventory_2:"),
+    "labels": ("Labels", ":material/sell:"),
+    "compare": ("Compare", ":material/compare:"),
+    "collapse": ("Confidence collapse", ":material/monitor_heart:"),
     "study": ("Study", ":material/science:"),
 }
 
@@ -73,9 +75,9 @@ def gate(is_open: bool, message: str, page: str) -> None:
     st.stop()
 
 
-def link(page: str, label: str) -> None:
-    """A link to another page."""
-    st.page_link(f"pages/{page}.py", label=label, icon=PAGES[page][1])
+def link(page: str, label: str, **query: str) -> None:
+    """A link to another page, with what it should show there."""
+    st.page_link(f"pages/{page}.py", label=label, icon=PAGES[page][1], query_params=query or None)
 
 
 def next_button(page: str, label: str, *, primary: bool = True) -> None:

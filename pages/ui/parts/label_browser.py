@@ -1,0 +1,119 @@
+"""Look through the labels: pictures with what people and models say of them, filters, and a way to correct each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine.decide.answers import Which, answer_table, browse
+from engine.types import UNLABELED
+from pages.ui.parts.label_advice import suspected
+from pages.ui.parts.page import plain
+from pages.ui.parts.pictures import picture_of
+from pages.ui.session.labels import mark, unlabel
+from pages.ui.session.state import Session
+from pages.ui.show.words import counted, share
+
+_A_PAGE = 24
+_SIDE = 128
+FILTERS: dict[Which, str] = {
+    "labeled": "All labels",
+    "suspected": "Please check",
+    "differs": "Not the teacher's answer",
+    "disagreed": "Teacher and pick differ",
+    "unsure": "Not sure",
+    "unlabeled": "No label yet",
+}
+
+
+def label_browser(session: Session) -> None:
+    """The filters, and a page of pictures."""
+    which = st.segmented_control(
+        "Show", list(FILTERS), default=_asked(), format_func=FILTERS.__getitem__, key="browse-which"
+    )
+    of_class = st.selectbox(
+        "Class",
+        range(len(session.class_names)),
+        index=None,
+        format_func=session.class_names.__getitem__,
+        placeholder="every class",
+        key="browse-class",
+    )
+    shown = rows_of(session, which or "labeled", of_class)
+    if shown.empty:
+        st.info("Nothing to show with this filter.", icon=":material/filter_alt:")
+        return
+    pages = -(-len(shown) // _A_PAGE)
+    at = st.number_input("Page", 1, pages, 1, key=f"browse-page-{which}-{of_class}") if pages > 1 else 1
+    st.caption(f"{counted(len(shown), 'image')}. Click a picture's answer to correct or remove its label.")
+    part = shown.iloc[(at - 1) * _A_PAGE : at * _A_PAGE]
+    with st.container(horizontal=True, gap="medium"):
+        for answer in part.to_dict("records"):
+            card(session, answer)
+
+
+def _asked() -> Which:
+    """The filter that a link asked for."""
+    asked = st.query_params.get("show", "labeled")
+    return next((which for which in FILTERS if which == asked), "labeled")
+
+
+def rows_of(session: Session, which: Which, of_class: int | None) -> pd.DataFrame:
+    """What a filter shows, computed once per change of labels, choice and predictions."""
+    predictions = session.require_predictions()
+    names = list(predictions.names)
+    pick = session.record.chosen if session.record.chosen in names else session.decision.recommended.name
+    answers = session.keep(
+        "answers",
+        (session.evidence_key, pick),
+        lambda: answer_table(predictions, session.pool, names.index(pick)),
+    )
+    marked = {
+        "suspected": tuple(suspect.row for suspect in suspected(session)) if which == "suspected" else (),
+        "unsure": session.book.aside("unsure"),
+    }.get(which, ())
+    return browse(answers, session.book.labeled, which, marked=marked, of_class=of_class)
+
+
+def card(session: Session, answer: dict[str, Any]) -> None:
+    """One image with its label, the models' answers, and the way to correct it."""
+    names, row = session.class_names, int(answer["row"])
+    with st.container(border=True, width=_SIDE + 60, gap="xsmall"):
+        if session.has_images:
+            where = session.pool_files[row]
+            picture = picture_of(session, row, _SIDE)
+            st.image(picture, width=_SIDE, alt=f"image {where}")
+            st.caption(plain(where[-28:]))
+        else:
+            st.caption(f"row {row}")
+        label = int(answer["label"])
+        said = "no label" if label == UNLABELED else names[label]
+        with st.popover(plain(said), key=f"browse-{row}"):
+            correction(session, row, label)
+        st.caption(
+            f"teacher: {plain(names[int(answer['teacher'])])} ({share(answer['teacher_probability'])})  \n"
+            f"pick: {plain(names[int(answer['pick'])])} ({share(answer['pick_probability'])})"
+        )
+
+
+def correction(session: Session, row: int, label: int) -> None:
+    """Another class, or none; who gave this one and when."""
+    entry = session.book.entries.get(row)
+    if entry is not None:
+        by = f" by {plain(entry.by)}" if entry.by else ""
+        st.caption(f"{entry.source}{by} {entry.time[:16].replace('T', ' ')}".strip())
+    wanted = st.selectbox(
+        "Right class",
+        range(len(session.class_names)),
+        index=None if label == UNLABELED else label,
+        format_func=session.class_names.__getitem__,
+        key=f"correct-{row}-{label}",
+    )
+    if wanted is not None and wanted != label:
+        mark(session, row, wanted)
+        st.rerun()
+    if label != UNLABELED and st.button("Remove this label", key=f"unlabel-{row}", type="tertiary"):
+        unlabel(session, row)
+        st.rerun()

@@ -1,0 +1,79 @@
+"""Comparisons as people read them: one column a model, shares in percent, changes with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from engine.diagnose.comparison import Interval, Quality
+from engine.types import Predictions
+from pages.ui.show.words import number, share
+
+TEACHER = "teacher"
+
+
+def side_by_side(
+    qualities: Mapping[str, Quality | None], candidates: pd.DataFrame, predictions: Predictions
+) -> pd.DataFrame:
+    """One row a measure, one column a model; a dash where it is not known.
+
+    `candidates` holds the candidates' rows of the decision's table, indexed by name.
+    """
+    rows: dict[str, list[str]] = {
+        "Right on your labels ↑ (95 %)": [_percent(q and q.accuracy) for q in qualities.values()],
+        "Loss on your labels ↓ (nats, 95 %)": [_nats(q and q.loss) for q in qualities.values()],
+        "Calibration error ↓ (ECE)": [share(q.ece if q else None) for q in qualities.values()],
+    }
+    for words, column in {
+        "Same class as the teacher ↑": "agreement",
+        "Mean confidence": "confidence",
+        "Memory ↓ (of float)": "cost",
+    }.items():
+        rows[words] = [_of(name, column, candidates, predictions) for name in qualities]
+    return pd.DataFrame(
+        {"Measure": list(rows), **dict(zip(qualities, zip(*rows.values(), strict=True), strict=True))}
+    )
+
+
+def _of(name: str, column: str, candidates: pd.DataFrame, predictions: Predictions) -> str:
+    if name != TEACHER:
+        return share(float(candidates[column][name]))
+    confidence = float(predictions.teacher.max(axis=1).mean()) if column == "confidence" else 1.0
+    return share(confidence)
+
+
+def _percent(value: Interval | None) -> str:
+    return "–" if value is None else f"{share(value.value)} ({share(value.low)} to {share(value.high)})"
+
+
+def _nats(value: Interval | None) -> str:
+    return "–" if value is None else f"{number(value.value)} ({number(value.low)} to {number(value.high)})"
+
+
+def class_table(effects: pd.DataFrame, class_names: tuple[str, ...]) -> pd.DataFrame:
+    """The effect on every class that has labels, the worst loss first."""
+    return pd.DataFrame(
+        {
+            "Class": [class_names[k] for k in effects["class"]],
+            "Labels": effects["labels"],
+            "Teacher ↑ (%)": 100 * effects["before"],
+            "Candidate ↑ (%)": 100 * effects["after"],
+            "Change (points)": 100 * effects["change"],
+            "from (95 %)": 100 * effects["low"],
+            "to": 100 * effects["high"],
+        }
+    )
+
+
+def confusion_table(changes: pd.DataFrame, class_names: tuple[str, ...]) -> pd.DataFrame:
+    """Mistakes that became more or less frequent."""
+    return pd.DataFrame(
+        {
+            "It is": [class_names[k] for k in changes["true"]],
+            "Answered": [class_names[k] for k in changes["answered"]],
+            "Teacher": changes["before"],
+            "Candidate": changes["after"],
+            "Change": changes["change"],
+        }
+    )

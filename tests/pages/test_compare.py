@@ -1,0 +1,68 @@
+"""The Compare page: its numbers are the engine's, its headline is true, and its gallery takes labels."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.diagnose.comparison import Interval, Quality, labeled_rows, quality
+from pages.ui.parts.compare import headline_of
+from pages.ui.session.labels import reveal_labels
+from tests.pages.driving import go, open_app, session_of, text_of, with_sample
+
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
+
+
+def of(accuracy: float, low: float, high: float) -> Quality:
+    return Quality(
+        accuracy=Interval(value=accuracy, low=low, high=high), loss=Interval(value=1, low=1, high=1), ece=0.1
+    )
+
+
+def test_cold_page_says_what_it_needs() -> None:
+    assert "needs predictions" in text_of(go(open_app(), "compare"))
+
+
+def test_the_table_states_accuracy_with_its_interval() -> None:
+    app = go(with_sample(open_app()), "compare")
+    session = session_of(app)
+    name = session.decision.recommended.name
+    index = session.require_predictions().names.index(name)
+    assert session.sample is not None
+    probs = labeled_rows(session.require_predictions().candidates[index], session.sample)
+    accuracy = quality(probs, session.sample.labels).accuracy
+    shown = app.dataframe[0].value.set_index("Measure")[name]["Right on your labels ↑ (95 %)"]
+    assert shown.startswith(f"{100 * accuracy.value:.3g} %")
+    assert shown.endswith(f"{100 * accuracy.high:.3g} %)")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        (of(0.9, 0.8, 0.95), of(0.3, 0.2, 0.4), "A is right more often than B, beyond doubt."),
+        (of(0.3, 0.2, 0.4), of(0.9, 0.8, 0.95), "B is right more often than A, beyond doubt."),
+        (of(0.6, 0.4, 0.8), of(0.5, 0.3, 0.7), "A is ahead on your labels; the 95 % intervals overlap."),
+        (of(0.5, 0.3, 0.7), of(0.5, 0.3, 0.7), "Both are right equally often on your labels."),
+        (None, None, "Without labels only their answers can be compared."),
+    ],
+)
+def test_the_headline_says_what_the_numbers_say(a: Quality | None, b: Quality | None, words: str) -> None:
+    assert headline_of({"A": a, "B": b}, "A", "B") == words
+
+
+def test_a_label_given_in_the_gallery_counts() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    reveal_labels(session, 0)
+    go(app, "compare")
+    box = next(box for box in app.selectbox if box.key and box.key.startswith("gallery-label-"))
+    row = int(box.key.split("-")[2])
+    box.set_value(4).run()
+    assert session_of(app).book.labeled == {row: 4}
+    assert not app.exception
+
+
+def test_one_of_the_two_can_be_taken() -> None:
+    app = go(with_sample(open_app()), "compare")
+    app.button(key="compare-use-b").click().run()
+    assert session_of(app).record.chosen_how == "own"
+    assert session_of(app).record.chosen

@@ -1,0 +1,48 @@
+"""The Labels page: filters show what they say, a click corrects a label, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from pages.ui.parts.label_browser import rows_of
+from pages.ui.session.labels import mark, reveal_labels, set_aside
+from tests.pages.driving import go, open_app, session_of, text_of, with_sample
+
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
+
+
+def test_cold_page_says_what_it_needs() -> None:
+    assert "needs predictions" in text_of(go(open_app(), "labels"))
+
+
+def test_a_label_is_corrected_and_removed_from_its_card() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    reveal_labels(session, 0)
+    mark(session, 5, 3)
+    go(app, "labels")
+    app.selectbox(key="correct-5-3").set_value(7).run()
+    assert session_of(app).book.labeled == {5: 7}
+    assert session_of(app).book.entries[5].source == "corrected"
+    app.button(key="unlabel-5").click().run()
+    assert session_of(app).book.labeled == {}
+    app.button(key="label-undo").click().run()
+    assert session_of(app).book.labeled == {5: 7}
+
+
+def test_filters_reach_the_page() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    set_aside(session, 3, "unsure")
+    assert rows_of(session, "unsure", None)["row"].tolist() == [3]
+    assert len(rows_of(session, "labeled", None)) == 25
+    assert len(rows_of(session, "unlabeled", None)) == 95
+    app.query_params["show"] = "unsure"
+    text = text_of(go(app, "labels"))
+    assert "1 image." in text
+
+
+def test_an_empty_filter_says_so() -> None:
+    app = with_sample(open_app())
+    reveal_labels(session_of(app), 0)
+    assert "Nothing to show" in text_of(go(app, "labels"))
