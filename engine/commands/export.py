@@ -169,7 +169,7 @@ def _command(args: argparse.Namespace, recipe: Recipe) -> str:
     use.
     """
     words = ["python", "-m", "engine", "export"]
-    skipped = {"json", "out", "candidate", "bundle", "predictions", "method", "labels"}
+    skipped = {"json", "debug", "sign", "out", "candidate", "bundle", "predictions", "method", "labels"}
     for name, value in vars(args).items():
         if (
             value is None
