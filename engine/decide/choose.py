@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from engine.family.cost import admissible
 from engine.recommend.advice import warnings_for
 from engine.recommend.auto import AUTO, CALIBRATED_RULES, calibrated_choice
@@ -14,14 +16,14 @@ from engine.rules.anchors import ANCHORS, anchor_scores
 from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE, estimate, precision_order
 from engine.rules.statistics import FLOOR, PoolStatistics, pool_statistics
 from engine.rules.supervised import SUPERVISED, runner_up_of, sample_evidence, select
-from engine.types import Bools, Choice, Estimate, LabeledSample, Predictions, UserError
+from engine.types import Bools, Choice, Estimate, Floats, LabeledSample, Predictions, UserError
 
 RECOMMENDED = AUTO  # the rule whose pick the app and the command line put first
 METHODS: tuple[str, ...] = (*CALIBRATED_RULES, *SUPERVISED, *LABEL_FREE, HIGHEST_PRECISION)
 
 
 def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStatistics:
-    """Make the shared pass over a predictions file's pool."""
+    """Return the shared statistics of a predictions file's pool; each is made when a rule asks for it."""
     return pool_statistics(
         predictions.teacher, predictions.candidates, calibration=predictions.calibration, floor=floor
     )
@@ -92,7 +94,10 @@ def choose(
     evidence = sample_evidence(
         predictions.teacher, predictions.candidates, sample, floor=floor, repetition=repetition
     )
-    base = anchor_scores(anchor, predictions.teacher, pool, sample, floor=floor, repetition=repetition)
+    if SUPERVISED[method].grid is None:  # direct validation has no anchor, so the pool stays unread
+        base: Floats = np.zeros(predictions.n_candidates)
+    else:
+        base = anchor_scores(anchor, predictions.teacher, pool, sample, floor=floor, repetition=repetition)
     choice = select(method, evidence, base, predictions.names, admissible=admissible)
     return replace(
         choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=sample.labels)

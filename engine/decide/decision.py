@@ -14,8 +14,8 @@ import pandas as pd
 from engine.decide.choose import METHODS, RECOMMENDED, choose
 from engine.decide.tables import candidates_table, rule_table
 from engine.recommend.doubt import SURE
-from engine.rules.label_free import HIGHEST_PRECISION
-from engine.rules.statistics import FLOOR, PoolStatistics
+from engine.rules.label_free import HIGHEST_PRECISION, passes_for
+from engine.rules.statistics import BY_ROW, DISTORTION, FLOOR, PoolStatistics
 from engine.rules.supervised import SUPERVISED
 from engine.types import Bools, Choice, LabeledSample, Predictions, UserError
 
@@ -67,9 +67,9 @@ def decide(
     """
     given = sample if sample is not None and sample.n else None
     choices: dict[str, Choice] = {}
-    for method in METHODS:
-        if method in skip or (method in SUPERVISED and given is None):
-            continue
+    methods = [m for m in METHODS if m not in skip and (m not in SUPERVISED or given is not None)]
+    pool.need(DISTORTION, BY_ROW, *passes_for(methods))  # one pass for all of them and for the table
+    for method in methods:
         try:
             choices[method] = choose(method, predictions, given, pool=pool, admissible=admissible)
         except UserError:

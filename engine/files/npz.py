@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from engine.files.npy import read_header, write_npy
 from engine.files.whole_file import whole_file
 from engine.types import UserError
 
@@ -39,7 +40,7 @@ def read_npz(
             if unpacked > max_bytes:
                 raise UserError(
                     f"{path.name} unpacks to {unpacked / 2**30:.1f} GB; at most {max_bytes / 2**30:.3g} GB"
-                    " are read. Split the pool."
+                    " are read. Give a folder of shards, or split the pool."
                 )
             return {name: _read_member(path, archive, info) for name, info in members.items()}
     except (zipfile.BadZipFile, EOFError, OSError) as error:
@@ -53,44 +54,50 @@ def read_npz(
         ) from None
 
 
-def write_npz(path: str | Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False) -> None:
+def write_npz(
+    path: str | Path,
+    arrays: Mapping[str, Any],
+    *,
+    compressed: bool = False,
+    dtypes: Mapping[str, np.dtype[Any]] | None = None,
+) -> None:
     """Write arrays so that a reader sees the old file or the whole new one; the same arrays give the same
     bytes.
+
+    Large ones are written a block of rows at a time, those in `dtypes` as the type given there.
     """
     with whole_file(path) as file:
-        _write_members(file, arrays, zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED)
+        _write_members(file, arrays, zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED, dtypes or {})
 
 
-def _write_members(file: IO[bytes], arrays: Mapping[str, NDArray[Any]], compression: int) -> None:
+def _write_members(
+    file: IO[bytes], arrays: Mapping[str, Any], compression: int, dtypes: Mapping[str, np.dtype[Any]]
+) -> None:
     with zipfile.ZipFile(file, "w", compression=compression, allowZip64=True) as archive:
         for name, array in arrays.items():
             # np.savez stamps each member with the clock; a fixed date makes the same arrays the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             member.compress_type = compression
             with archive.open(member, "w", force_zip64=True) as stream:
-                npy_format.write_array(
-                    stream, np.ascontiguousarray(array) if array.ndim else array, allow_pickle=False
-                )
+                write_npy(stream, array, dtypes.get(name))
 
 
 def _read_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(info) as stream:
-        version = npy_format.read_magic(stream)
-        read_header = (
-            npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-        )
-        shape, fortran, dtype = read_header(stream)
-        header_bytes = stream.tell()
+        header = read_header(stream)
+    shape, dtype = header.shape, header.dtype
     if dtype.hasobject:
         raise ValueError(f"{info.filename} holds Python objects")
     count = math.prod(shape)  # exact: numpy's product of a made-up shape wraps round and passes for small
-    if min(shape, default=0) < 0 or info.file_size - header_bytes < count * dtype.itemsize:
+    if min(shape, default=0) < 0 or info.file_size - header.offset < count * dtype.itemsize:
         raise ValueError(f"{info.filename} is shorter than its header says")
-    if info.compress_type != zipfile.ZIP_STORED or fortran or count == 0 or not shape:
+    if info.compress_type != zipfile.ZIP_STORED or header.is_fortran or count == 0 or not shape:
         with archive.open(info) as whole:
             array: NDArray[Any] = npy_format.read_array(whole, allow_pickle=False)
         return array
-    return np.memmap(path, dtype=dtype, mode="r", offset=_data_offset(path, info) + header_bytes, shape=shape)
+    return np.memmap(
+        path, dtype=dtype, mode="r", offset=_data_offset(path, info) + header.offset, shape=shape
+    )
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:

@@ -1,4 +1,4 @@
-"""The predictions file: one `.npz` anyone can write, from any framework or quantizer, checked on the way in.
+"""The predictions file or folder that anyone can write, from any framework or quantizer, checked on the way in.
 
 Knows the file contract and its checks. Knows nothing of models, rules or how the numbers were made.
 """
@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.files.npz import read_npz, write_npz
+from engine.files.space import room_for
+from engine.predictions.folder import read_folder, write_folder
+from engine.predictions.probabilities import check_probabilities
 from engine.samples import sample_predictions
 from engine.types import UNLABELED, Floats, Ints, Predictions, UserError
 
-# Rounding of stored probabilities: float16 keeps 11 bits, so a row of many classes drifts further from 1.
-_ROW_SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-3}
+PROBABILITIES = ("teacher", "candidates", "teacher_test", "candidates_test")
 _KNOWN = (
     "teacher",
     "candidates",
@@ -36,16 +38,15 @@ _KNOWN = (
     "file_sha256",
     "reference",
 )
-_CHECK_ROWS = 4096  # rows checked at a time, so that a memory-mapped file never has to fit in memory
 
 
 def load_predictions(path: str | Path) -> Predictions:
-    """Read and check a predictions file; uncompressed arrays are memory-mapped, not read.
+    """Read and check a predictions file, or a folder of shards; uncompressed arrays are memory-mapped, not read.
 
     Raises UserError, in one line, for anything that is missing, misshapen, non-finite or out of range.
     """
     path = Path(path)
-    arrays = read_npz(path, wanted=_KNOWN)
+    arrays = read_folder(path, wanted=_KNOWN) if path.is_dir() else read_npz(path, wanted=_KNOWN)
     absent = next((name for name in ("teacher", "candidates") if name not in arrays), None)
     if absent:
         raise UserError(
@@ -84,8 +85,8 @@ def make_predictions(
         )
     _check_shapes(teacher, candidates)
     n_candidates, n_images, n_classes = candidates.shape
-    _check_probabilities("teacher", teacher)
-    _check_probabilities("candidates", candidates)
+    teacher = check_probabilities("teacher", teacher)
+    candidates = check_probabilities("candidates", candidates)
     test = _check_test(optional, n_candidates, n_classes)
     return Predictions(
         teacher=teacher,
@@ -105,18 +106,31 @@ def make_predictions(
     )
 
 
-def save_predictions(predictions: Predictions, path: str | Path, *, compressed: bool = False) -> None:
-    """Write a predictions file in one step: a reader sees the old file or the whole new one, never half of
-    it.
+def save_predictions(
+    predictions: Predictions, path: str | Path, *, compressed: bool = False, dtype: str | None = None
+) -> None:
+    """Write a predictions file in one step, or a folder of shards if `path` is not an .npz name.
 
-    Uncompressed files can be memory-mapped by `load_predictions`. The bytes depend on the arrays alone.
+    A reader sees the old file or the whole new one, never half of it. Probabilities are stored as `dtype`
+    (float16, float32), or as they are. Nothing larger than a block of rows is held. Raises UserError if the
+    disk is full.
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Any] = {}
     for name in _KNOWN:
         value = getattr(predictions, name)
         if value is not None and not (name in ("missing", "missing_reasons") and not value):
-            arrays[name] = np.asarray(value)
-    write_npz(path, arrays, compressed=compressed)
+            arrays[name] = value if name in PROBABILITIES else np.asarray(value)
+    stored = None if dtype is None else np.dtype(dtype)
+    with room_for(path, sum(_stored_bytes(name, array, stored) for name, array in arrays.items())):
+        if Path(path).suffix == ".npz":
+            dtypes = {} if stored is None else dict.fromkeys(PROBABILITIES, stored)
+            write_npz(path, arrays, compressed=compressed, dtypes=dtypes)
+        else:
+            write_folder(Path(path), arrays, stored)
+
+
+def _stored_bytes(name: str, array: Any, dtype: np.dtype[Any] | None) -> int:
+    return int(array.size) * (array.dtype if dtype is None or name not in PROBABILITIES else dtype).itemsize
 
 
 def _check_shapes(teacher: NDArray[Any], candidates: NDArray[Any]) -> None:
@@ -135,49 +149,6 @@ def _check_shapes(teacher: NDArray[Any], candidates: NDArray[Any]) -> None:
         raise UserError(
             f"candidates are {candidates.shape}: at least 1 candidate, 1 row and 2 classes are needed."
         )
-
-
-def _check_probabilities(name: str, probs: NDArray[Any]) -> None:
-    if probs.dtype not in _ROW_SUM_TOLERANCE:
-        raise UserError(
-            f"{name} has dtype {probs.dtype}; float16, float32 or float64 probabilities are needed. Convert"
-            " with .astype('float32')."
-        )
-    tolerance = _ROW_SUM_TOLERANCE[probs.dtype]
-    rows = probs.reshape(-1, probs.shape[-1])
-    for start in range(0, len(rows), _CHECK_ROWS):
-        block = np.asarray(rows[start : start + _CHECK_ROWS], dtype=np.float64)
-        sums = block.sum(axis=1)
-        # One comparison per row settles the usual case: a nan or inf makes the sum fail it too.
-        if np.all(np.abs(sums - 1) <= tolerance) and block.min() >= 0:
-            continue
-        _explain_bad_rows(name, block, sums, start, probs.shape, tolerance)
-
-
-def _explain_bad_rows(
-    name: str, block: Floats, sums: Floats, start: int, shape: tuple[int, ...], tolerance: float
-) -> None:
-    finite = np.all(np.isfinite(block), axis=1)
-    negative = np.any(block < 0, axis=1)
-    bad = int(np.argmax(~finite | negative | ~(np.abs(sums - 1) <= tolerance)))
-    where = (
-        f"row {start + bad}"
-        if len(shape) == 2
-        else f"candidate {(start + bad) // shape[1]}, row {(start + bad) % shape[1]}"
-    )
-    if not finite[bad]:
-        raise UserError(
-            f"{name} has a non-finite value at {where}. Replace nan and inf: every entry must be a"
-            " probability."
-        )
-    if negative[bad]:
-        raise UserError(
-            f"{name} has a negative value at {where}. These look like logits: apply softmax first."
-        )
-    raise UserError(
-        f"{name} sums to {sums[bad]:.4g} instead of 1 at {where}. Give probabilities: apply softmax to"
-        " logits, or normalise the rows."
-    )
 
 
 def _check_labels(name: str, labels: Any, n_rows: int, n_classes: int) -> Ints:
@@ -307,8 +278,8 @@ def _check_test(optional: Mapping[str, Any], n_candidates: int, n_classes: int) 
             f"candidates_test is {candidates.shape}; it needs the pool's M={n_candidates} candidates and"
             f" K={n_classes} classes."
         )
-    _check_probabilities("teacher_test", teacher)
-    _check_probabilities("candidates_test", candidates)
+    parts["teacher_test"] = check_probabilities("teacher_test", teacher)
+    parts["candidates_test"] = check_probabilities("candidates_test", candidates)
     labels = _check_labels("labels_test", parts["labels_test"], teacher.shape[0], n_classes)
     if (labels == UNLABELED).any():
         raise UserError(

@@ -5,13 +5,13 @@ Sees arrays only: every rule reads the statistics that `engine.rules.statistics`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.family.recipes import recipes_of
-from engine.rules.statistics import PoolStatistics
+from engine.rules.statistics import BY_ROW, CORRELATION, DISTORTION, SPECTRUM, PoolStatistics
 from engine.types import Better, Bools, Estimate, Floats, UserError
 
 # --- the rules: each takes PoolStatistics and returns one score per candidate -----------------
@@ -109,9 +109,8 @@ def softmax_corr(pool: PoolStatistics) -> Floats:
     The cosine between the class-correlation matrix and the identity: confident, balanced and unconfused.
     Assumes a uniform class prior; a long-tailed target lowers every honest candidate's score.
     """
-    n_classes = pool.gram.shape[-1]
-    trace = np.trace(pool.gram, axis1=1, axis2=2)
-    return np.asarray(trace / (np.sqrt(n_classes) * np.linalg.norm(pool.gram, axis=(1, 2))))
+    n_classes = pool.candidates.shape[2]
+    return np.asarray(pool.gram_trace / (np.sqrt(n_classes) * pool.gram_norm))
 
 
 def cot(pool: PoolStatistics) -> Floats:
@@ -147,31 +146,45 @@ def precision_order(names: Sequence[str], cost: Floats | None = None) -> Floats:
 
 @dataclass(frozen=True)
 class LabelFreeRule:
-    """One row of the estimator table: the score, which direction is better, and what it takes for granted."""
+    """One row of the estimator table: the score, which direction is better, what it takes for granted, and the
+    statistic that a pass over the pool makes for it (None: none).
+    """
 
     name: str
     score: Callable[[PoolStatistics], Floats]
     better: Better
     title: str
     assumes: str
+    needs: str | None
 
 
 LABEL_FREE: dict[str, LabelFreeRule] = {
     rule.name: rule
     for rule in (
         LabelFreeRule(
-            "distortion", distortion, "lower", "Teacher distortion (anchor)", "the teacher is worth following"
+            "distortion",
+            distortion,
+            "lower",
+            "Teacher distortion (anchor)",
+            "the teacher is worth following",
+            DISTORTION,
         ),
         LabelFreeRule(
-            "avg-confidence", avg_confidence, "higher", "Average confidence", "confident means correct"
+            "avg-confidence",
+            avg_confidence,
+            "higher",
+            "Average confidence",
+            "confident means correct",
+            BY_ROW,
         ),
-        LabelFreeRule("entropy", entropy, "higher", "Negative entropy", "confident means correct"),
+        LabelFreeRule("entropy", entropy, "higher", "Negative entropy", "confident means correct", BY_ROW),
         LabelFreeRule(
             "atc-mc",
             atc_mc,
             "higher",
             "ATC, max confidence",
             "a confidence threshold carries over, without ties",
+            BY_ROW,
         ),
         LabelFreeRule(
             "atc-ne",
@@ -179,6 +192,7 @@ LABEL_FREE: dict[str, LabelFreeRule] = {
             "higher",
             "ATC, negative entropy",
             "an entropy threshold carries over, without ties",
+            BY_ROW,
         ),
         LabelFreeRule(
             "doc",
@@ -186,19 +200,36 @@ LABEL_FREE: dict[str, LabelFreeRule] = {
             "higher",
             "Difference of confidences",
             "the teacher's class is right; confidence changes as accuracy does",
+            BY_ROW,
         ),
         LabelFreeRule(
-            "nuclear-norm", nuclear_norm, "higher", "Nuclear norm", "the target's classes are about balanced"
+            "nuclear-norm",
+            nuclear_norm,
+            "higher",
+            "Nuclear norm",
+            "the target's classes are about balanced",
+            SPECTRUM,
         ),
         LabelFreeRule(
-            "softmax-corr", softmax_corr, "higher", "SoftmaxCorr", "the target's classes are about balanced"
+            "softmax-corr",
+            softmax_corr,
+            "higher",
+            "SoftmaxCorr",
+            "the target's classes are about balanced",
+            CORRELATION,
         ),
         LabelFreeRule(
-            "cot", cot, "lower", "Optimal transport (COT)", "the target's classes are about balanced"
+            "cot", cot, "lower", "Optimal transport (COT)", "the target's classes are about balanced", None
         ),
     )
 }
 HIGHEST_PRECISION = "highest-precision"
+
+
+def passes_for(methods: Iterable[str]) -> frozenset[str]:
+    """Return the statistics that these label-free rules read, for one pass to make them all."""
+    needs = (LABEL_FREE[method].needs for method in methods if method in LABEL_FREE)
+    return frozenset(need for need in needs if need is not None)
 
 
 def pick_best(scores: Floats, better: Better, admissible: Bools | None = None) -> tuple[int, int]:
@@ -226,6 +257,7 @@ def estimate_all(
     """Run every label-free rule; `highest-precision` is left out when neither names nor cost tell the
     precision.
     """
+    pool.need(*passes_for(LABEL_FREE))
     estimates = {
         rule.name: estimate(rule.name, rule.score(pool), rule.better, admissible)
         for rule in LABEL_FREE.values()

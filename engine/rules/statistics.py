@@ -1,6 +1,7 @@
-"""One pass over a family's predictions on the pool: the statistics that every label-free rule shares.
+"""The statistics of a family's pool that label-free rules share: computed when asked for, several in one pass.
 
-Knows logarithms, Gram matrices and optimal transport, the expensive parts. Knows nothing of rules or picks.
+Knows which statistics there are and which of them a pass must still make. How a pass streams over blocks of
+rows is in `streaming`, optimal transport in `transport`. Knows nothing of rules or picks.
 """
 
 from __future__ import annotations
@@ -9,110 +10,105 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from engine.types import Bools, Floats, Ints
+from engine.rules.streaming import STATISTICS, stream, teacher_classes
+from engine.rules.transport import optimal_transport, transport_cost
+from engine.types import Bools, Floats, Ints, Progress
 
 FLOOR = 1e-8  # lower clip of every probability before a logarithm; rows are not renormalised
+# every statistic that a pass makes; a rule names those it needs
+DISTORTION, BY_ROW, CORRELATION, SPECTRUM = STATISTICS
 
 
 @dataclass(frozen=True, eq=False)
 class PoolStatistics:
-    """What the label-free rules need, computed once per family.
+    """What the label-free rules need of teacher (N, K) and candidates (M, N, K), each made on first use.
 
-    distortion (M,); confidence, neg_entropy, predicted (class), agrees (with the teacher's class) (M, N);
-    gram (M, K, K) = QᵀQ of the floored probabilities; spectrum_sum (M,) = sum of singular values.
-    `calibration` leading rows form the calibration split; the whole pool serves if that split is empty.
+    `need` makes several in one pass; a property that was not asked for before makes its own. `calibration`
+    leading rows form the calibration split; the whole pool serves if that split is empty.
     """
 
+    teacher: Floats
     candidates: Floats
     calibration: int
-    distortion: Floats
-    confidence: Floats
-    neg_entropy: Floats
-    predicted: Ints
-    agrees: Bools
-    gram: Floats
-    spectrum_sum: Floats
+    floor: float = FLOOR
     # what a rule prepared from this pool, so that it is done once
     memo: dict[str, Any] = field(default_factory=dict, repr=False)
+    _made: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def need(self, *statistics: str, on_progress: Progress | None = None) -> None:
+        """Make those of DISTORTION, BY_ROW, CORRELATION and SPECTRUM that are not there yet, in one pass."""
+        missing = frozenset(statistics) - self._made.keys()
+        if missing:
+            self._made.update(
+                stream(self.teacher, self.candidates, missing, floor=self.floor, on_progress=on_progress)
+            )
+
+    def _get(self, statistic: str) -> Any:
+        self.need(statistic)
+        return self._made[statistic]
 
     @property
     def calibration_rows(self) -> slice:
         return slice(0, self.calibration or None)
 
+    @property
+    def distortion(self) -> Floats:
+        """(M,) mean KL(p_f ‖ p_g) of the floored probabilities."""
+        return np.asarray(self._get(DISTORTION))
+
+    @property
+    def confidence(self) -> Floats:
+        """(M, N) largest probability of each row."""
+        return np.asarray(self._get(BY_ROW).confidence)
+
+    @property
+    def neg_entropy(self) -> Floats:
+        """(M, N) Σ q log q of each row."""
+        return np.asarray(self._get(BY_ROW).neg_entropy)
+
+    @property
+    def predicted(self) -> Ints:
+        """(M, N) class of the largest probability."""
+        return np.asarray(self._get(BY_ROW).predicted)
+
+    @cached_property
+    def agrees(self) -> Bools:
+        """(M, N) whether that is the teacher's class."""
+        return np.asarray(self.predicted == teacher_classes(self.teacher))
+
+    @property
+    def gram_trace(self) -> Floats:
+        """(M,) trace of the Gram matrix QᵀQ (K, K) of the floored probabilities."""
+        return np.asarray(self._get(CORRELATION).trace)
+
+    @property
+    def gram_norm(self) -> Floats:
+        """(M,) Frobenius norm of the Gram matrix."""
+        return np.asarray(self._get(CORRELATION).norm)
+
+    @property
+    def spectrum_sum(self) -> Floats:
+        """(M,) sum of the singular values of Q."""
+        return np.asarray(self._get(SPECTRUM))
+
     @cached_property
     def transport(self) -> Floats:
         """(M,) optimal transport costs; by far the slowest statistic, hence computed only when asked for."""
-        _optimal_transport()  # import once, before the threads
+        optimal_transport()  # import once, before the threads
         # The solver releases the interpreter lock, so candidates are solved side by side.
         with ThreadPoolExecutor(os.cpu_count()) as workers:
             return np.fromiter(
-                workers.map(_transport_cost, self.candidates), dtype=np.float64, count=len(self.candidates)
+                workers.map(transport_cost, self.candidates), dtype=np.float64, count=len(self.candidates)
             )
 
 
 def pool_statistics(
     teacher: Floats, candidates: Floats, *, calibration: int | None = None, floor: float = FLOOR
 ) -> PoolStatistics:
-    """Make one pass over teacher (N, K) and candidates (M, N, K) probabilities."""
-    n_candidates, n_images, n_classes = candidates.shape
-    q_teacher = np.maximum(np.asarray(teacher, dtype=np.float64), floor)
-    teacher_term = float(np.vdot(q_teacher, np.log(q_teacher)))
-    teacher_class = np.argmax(teacher, axis=1)
-    distortion, spectrum_sum = np.empty(n_candidates), np.empty(n_candidates)
-    confidence, neg_entropy = np.empty((n_candidates, n_images)), np.empty((n_candidates, n_images))
-    predicted = np.empty((n_candidates, n_images), dtype=np.int32)
-    gram = np.empty((n_candidates, n_classes, n_classes))
-    rows, floored = np.arange(n_images), np.empty((n_images, n_classes))
-    for m in range(n_candidates):
-        probs = np.asarray(candidates[m], dtype=np.float64)
-        np.maximum(probs, floor, out=floored)
-        log_q = np.log(floored)
-        distortion[m] = (teacher_term - np.vdot(q_teacher, log_q)) / n_images
-        neg_entropy[m] = np.einsum("ik,ik->i", floored, log_q)
-        predicted[m] = np.argmax(probs, axis=1)
-        confidence[m] = probs[rows, predicted[m]]
-        gram[m] = floored.T @ floored
-        spectrum_sum[m] = _singular_value_sum(floored, gram[m])
-    split = n_images // 2 if calibration is None else calibration
-    agrees = predicted == teacher_class
-    return PoolStatistics(
-        candidates, split, distortion, confidence, neg_entropy, predicted, agrees, gram, spectrum_sum
-    )
-
-
-def _singular_value_sum(probs: Floats, gram: Floats) -> float:
-    if len(probs) < len(gram):
-        return float(np.linalg.svd(probs, compute_uv=False).sum())
-    eigenvalues = np.linalg.eigvalsh(gram)
-    # Squaring halves the digits: tiny singular values (collapsed candidates) drown in rounding, so take them
-    # from P itself.
-    if eigenvalues[0] < 1e-12 * eigenvalues[-1]:
-        return float(np.linalg.svd(probs, compute_uv=False).sum())
-    return float(np.sqrt(eigenvalues).sum())
-
-
-def _optimal_transport() -> ModuleType:
-    # POT imports every array framework it finds, torch and TensorFlow included, unless told not to: seconds
-    # and gigabytes.
-    for framework in ("PYTORCH", "TENSORFLOW", "JAX", "CUPY"):
-        os.environ.setdefault(f"POT_BACKEND_DISABLE_{framework}", "1")
-    import ot  # slow to import, and one rule needs it
-
-    module: ModuleType = ot
-    return module
-
-
-def _transport_cost(probs: Floats) -> float:
-    ot = _optimal_transport()
-    probs = np.asarray(probs, dtype=np.float64)
-    n_images, n_classes = probs.shape
-    rows, classes = np.full(n_images, 1 / n_images), np.full(n_classes, 1 / n_classes)
-    cost, log = ot.emd2(rows, classes, np.ascontiguousarray(1.0 - probs), numItermax=10_000_000, log=True)
-    if log["warning"]:
-        raise RuntimeError(f"optimal transport did not finish: {log['warning']}")
-    return float(cost)
+    """Return the statistics of teacher (N, K) and candidates (M, N, K) probabilities; nothing is read yet."""
+    split = candidates.shape[1] // 2 if calibration is None else calibration
+    return PoolStatistics(teacher=teacher, candidates=candidates, calibration=split, floor=floor)

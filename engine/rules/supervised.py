@@ -6,7 +6,7 @@ Sees arrays only. Every rule is D(g) + c·mean_S φ_g for its own per-example te
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from engine.rules.statistics import FLOOR
 from engine.types import Bools, Choice, Floats, Ints, LabeledSample
 
 CE_GRID = np.array([0, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64], dtype=np.float64)  # α, as the paper
+_EVIDENCE_VALUES = 1 << 23  # probabilities of the labeled sample held at a time
 ALIGNMENT_GRID = np.arange(21) * 0.5  # λ = 0, 0.5, …, 10, as the paper
 
 
@@ -50,18 +51,35 @@ def sample_evidence(
     """
     # The protocol floors teacher and candidates once, for every statistic; rows are not renormalised.
     p_teacher = np.maximum(np.asarray(teacher[sample.rows], dtype=np.float64), floor)
-    p_candidates = np.maximum(np.asarray(candidates[:, sample.rows], dtype=np.float64), floor)
-    at = np.arange(sample.n)
-    delta = p_candidates - p_teacher
     residual = -p_teacher
-    residual[at, sample.labels] += 1
+    residual[np.arange(sample.n), sample.labels] += 1
     permutation = control_permutation(sample.n, repetition)
+    at_once = max(
+        1, _EVIDENCE_VALUES // max(p_teacher.size, 1)
+    )  # a large S is read a few candidates at a time
+    parts = [
+        _evidence(p_teacher, residual[permutation], candidates[start : start + at_once], sample, floor)
+        for start in range(0, len(candidates), at_once)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    columns = {
+        f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(SampleEvidence)
+    }
+    return SampleEvidence(**columns)
+
+
+def _evidence(
+    p_teacher: Floats, permuted: Floats, candidates: Floats, sample: LabeledSample, floor: float
+) -> SampleEvidence:
+    p_candidates = np.maximum(np.asarray(candidates[:, sample.rows], dtype=np.float64), floor)
+    at, delta = np.arange(sample.n), p_candidates - p_teacher
     return SampleEvidence(
         loss=-np.log(p_candidates[:, at, sample.labels]),
         correct=np.argmax(p_candidates, axis=2) == sample.labels,
         label_part=delta[:, at, sample.labels],
         teacher_part=-np.einsum("mik,ik->mi", delta, p_teacher),
-        permuted=np.einsum("mik,ik->mi", delta, residual[permutation]),
+        permuted=np.einsum("mik,ik->mi", delta, permuted),
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from engine.rules.label_free import LABEL_FREE
-from engine.rules.statistics import _optimal_transport, pool_statistics
+from engine.rules.statistics import pool_statistics
 from engine.rules.supervised import SUPERVISED, sample_evidence, search_coefficient, select
+from engine.rules.transport import optimal_transport
 from engine.types import LabeledSample
 from tests import literal
 from tests.families import random_arrays
@@ -87,7 +88,7 @@ def _algorithm_line(teacher, candidates, sample, where: str) -> str:
 
 
 def _transport_line(candidates, teacher, where: str) -> str:
-    ot = _optimal_transport()
+    ot = optimal_transport()
     n_images, n_classes = candidates.shape[1:]
     rows, classes = np.full(n_images, 1 / n_images), np.full(n_classes, 1 / n_classes)
     alone = seconds(lambda: [ot.emd2(rows, classes, 1 - p, numItermax=10_000_000) for p in candidates], 2)
