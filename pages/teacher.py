@@ -9,7 +9,7 @@ from engine.types import Recipe
 from pages.ui.jobs import control as jobs
 from pages.ui.parts.page import next_button, page_head, picture, plain, table, user_errors
 from pages.ui.parts.progress import watch_job
-from pages.ui.parts.teacher import model_facts, preprocessing_form, sample_cards
+from pages.ui.parts.teacher import input_fields, model_facts, preprocessing_form, sample_cards
 from pages.ui.session.actions import load_path, load_timm, load_upload, open_predictions
 from pages.ui.session.state import Session, current_session
 from pages.ui.show.charts import layer_bars
@@ -40,8 +40,9 @@ def own_model(session: Session) -> None:
             placeholder="resnet18.a1_in1k",
             disabled=not session.host.allows_downloads,
         )
+        stated = input_fields("timm")
         if st.button("Download and read", disabled=not session.host.allows_downloads):
-            load_timm(session, name)
+            load_timm(session, name, stated)
             st.rerun()
     with path, user_errors():
         where = st.text_input("Full path of the model file", disabled=not session.host.allows_server_paths)

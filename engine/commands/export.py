@@ -8,7 +8,7 @@ import argparse
 import hashlib
 import shlex
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.commands.select import labeled_sample
+from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
 from engine.family.recipes import parse_candidate, parse_slug, standard_family
 from engine.types import Floats, Predictions, Recipe, Teacher, UserError
 
@@ -29,7 +30,7 @@ _N_IMAGES = 16  # enough to show a difference, few enough to run every way in se
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--teacher", required=True, help="a model file, timm:NAME or sample:NAME")
+    add_teacher_arguments(parser)
     parser.add_argument(
         "--candidate",
         help="its name or number, e.g. b4-channel-q99.5-ends or 26; without it, the pick of --method",
@@ -54,13 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     evidence.add_argument("--method", help="the rule that chose, as in `select`")
     evidence.add_argument("--labels", help="CSV of row,label or file,label")
-    teacher = parser.add_argument_group("the teacher, where it does not say so itself")
-    teacher.add_argument("--arch", help="timm architecture of a bare checkpoint")
-    teacher.add_argument("--classes", type=int, help="its number of classes")
-    teacher.add_argument("--class-names", help="text file with one class name a line")
-    for name in ("size", "resize", "mean", "std", "order"):
-        teacher.add_argument(f"--{name}", help="as in `predict`")
-    teacher.add_argument("--scale", type=float, help="as in `predict`")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -76,7 +70,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     zip_path = check_zip(_zip_path(args.out)) if args.bundle else None
     predictions, evidence = _evidence(args)
     recipe = _recipe(args, evidence)
-    teacher = _load_teacher(args)
+    teacher = load_stated_teacher(args)
     if predictions is not None:
         check_predictions(predictions, teacher)
     rows = _rows(args, teacher, predictions, recipe) if args.images else _Rows(None, None)
@@ -140,16 +134,6 @@ def _progress(done: int, total: int) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\rexport: step {done} of {total}" + ("\n" if done >= total else ""))
         sys.stderr.flush()
-
-
-def _load_teacher(args: argparse.Namespace) -> Teacher:
-    from engine.commands.predict_arguments import choose_preprocessing, read_class_names
-    from engine.teacher.guarded import load_guarded
-
-    teacher = load_guarded(
-        args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names)
-    )
-    return replace(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
 
 
 def _source_path(spec: str) -> Path | None:

@@ -18,11 +18,10 @@ from engine.commands.predict_arguments import (
     GRANULARITIES,
     check_out_file,
     choose_family,
-    choose_preprocessing,
     pool_labels,
-    read_class_names,
 )
 from engine.commands.progress import progress_bar
+from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
 from engine.diagnose.evidence import structural_problems, teacher_problems
 from engine.predictions.gather import labels_in_pool_order, reading
 from engine.predictions.machine import available_cores
@@ -37,12 +36,11 @@ HELP = "run a teacher and its quantized candidates over target images, or resume
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--teacher", required=True, help="a model file, timm:NAME or sample:NAME")
+    add_teacher_arguments(parser)
     parser.add_argument(
         "--images", required=True, help="folder, .zip, .npy (N,H,W[,C]) or .npz with `images`"
     )
     parser.add_argument("--out", required=True, help="predictions file to write (.npz)")
-    _teacher_arguments(parser.add_argument_group("the teacher"))
     _family_arguments(parser.add_argument_group("the family"))
     _label_arguments(parser.add_argument_group("labels and a test part for studies"))
     run = parser.add_argument_group("the run")
@@ -70,22 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="of the pool's order; folders and zips are shuffled, arrays keep their rows",
     )
-
-
-def _teacher_arguments(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--arch", help="timm architecture of a bare checkpoint")
-    group.add_argument("--classes", type=int, help="its number of classes")
-    group.add_argument("--class-names", help="text file with one class name a line")
-    group.add_argument("--size", help="input size, e.g. 224 or 192x256 (height x width)")
-    group.add_argument(
-        "--resize", help="shorter side before the centre crop; `none` squashes the image to the input size"
-    )
-    group.add_argument(
-        "--mean", help="one number per channel, e.g. 0.485,0.456,0.406, subtracted after --scale"
-    )
-    group.add_argument("--std", help="one number per channel")
-    group.add_argument("--scale", type=float, help="factor on pixels 0..255 (default: the teacher's own)")
-    group.add_argument("--order", choices=("RGB", "BGR"), help="channel order")
 
 
 def _family_arguments(group: argparse._ArgumentGroup) -> None:
@@ -181,7 +163,7 @@ class _Plan:
 def _make_plan(args: argparse.Namespace) -> _Plan:
     from engine.predictions.split import check_hold_out
 
-    teacher = _load_teacher(args)
+    teacher = load_stated_teacher(args)
     recipes = choose_family(teacher, args)
     images = open_images(args.images)
     store = Path(args.store).expanduser() if args.store else default_store()
@@ -204,16 +186,6 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
             )
         test = (test_images, test_labels)
     return _Plan(teacher, recipes, images, pool, labels, test, n_test, store, options, bar)
-
-
-def _load_teacher(args: argparse.Namespace) -> Teacher:
-    from engine.teacher.graph import restate
-    from engine.teacher.guarded import load_guarded
-
-    teacher = load_guarded(
-        args.teacher, arch=args.arch, classes=args.classes, class_names=read_class_names(args.class_names)
-    )
-    return restate(teacher, preprocessing=choose_preprocessing(teacher.preprocessing, args))
 
 
 def _check(args: argparse.Namespace) -> None:

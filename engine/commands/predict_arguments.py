@@ -1,4 +1,4 @@
-"""What the `predict` command's arguments mean: a family, a preprocessing, labels. Knows argparse namespaces,
+"""What the `predict` command's arguments mean: a family and labels. Knows argparse namespaces,
 runs nothing.
 """
 
@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from engine.commands.numbers import numbers
 from engine.family.cost import admissible, costs, parse_budget
 from engine.family.recipes import (
     BITS,
@@ -24,7 +23,7 @@ from engine.family.recipes import (
 from engine.predictions.pixels import Pool
 from engine.target import ImageSet, labels_from_folders
 from engine.target.labels import read_labels
-from engine.types import UNLABELED, Granularity, Ints, Preprocessing, Recipe, Teacher, UserError
+from engine.types import UNLABELED, Granularity, Ints, Recipe, Teacher, UserError
 
 ENDS = {"both": (False, True), "float": (True,), "quantized": (False,)}
 GRANULARITIES: dict[str, tuple[Granularity, ...]] = {
@@ -33,14 +32,6 @@ GRANULARITIES: dict[str, tuple[Granularity, ...]] = {
     "channel": ("channel",),
     "lastaxis": ("lastaxis",),
     "tensor+lastaxis": ("tensor", "lastaxis"),
-}
-
-
-_EXAMPLES = {
-    "--bits": "4,8",
-    "--percentiles": "99.5,100",
-    "--mean": "0.485,0.456,0.406",
-    "--std": "0.229,0.224,0.225",
 }
 
 
@@ -60,15 +51,6 @@ def check_out_file(out: str) -> None:
         raise UserError(f"the folder of --out {out!r} cannot be written to. Write elsewhere.")
 
 
-def _numbers(text: str, option: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UserError(
-            f"{option} is {text!r}; it needs numbers separated by commas, e.g. {_EXAMPLES[option]}."
-        ) from None
-
-
 def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
     custom = [
         option
@@ -85,10 +67,14 @@ def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
         if len(set(chosen)) < len(chosen):
             raise UserError(f"--candidates names one twice: {args.candidates}. Name each once.")
         return tuple(chosen)
-    bits = _numbers(args.bits, "--bits") if args.bits is not None else BITS
+    bits = numbers(args.bits, "--bits", float, "4,8") if args.bits is not None else BITS
     if not all(value in range(2, 9) for value in bits):
         raise UserError(f"--bits is {args.bits!r}; bit widths are whole numbers from 2 to 8.")
-    percentiles = _numbers(args.percentiles, "--percentiles") if args.percentiles is not None else PERCENTILES
+    percentiles = (
+        numbers(args.percentiles, "--percentiles", float, "99.5,100")
+        if args.percentiles is not None
+        else PERCENTILES
+    )
     return custom_family(
         [int(value) for value in bits],
         percentiles,
@@ -115,39 +101,6 @@ def choose_family(teacher: Teacher, args: argparse.Namespace) -> tuple[Recipe, .
             " teacher's memory. Allow more."
         )
     return fitting
-
-
-def choose_preprocessing(own: Preprocessing, args: argparse.Namespace) -> Preprocessing:
-    """Return the teacher's preprocessing with what the user states in its place."""
-    stated: dict[str, Any] = {}
-    if args.size:
-        sides = args.size.lower().split("x")
-        if not all(side.isdecimal() and int(side) > 0 for side in sides) or len(sides) > 2:
-            raise UserError(f"--size is {args.size!r}; write it like 224 or 192x256 (height x width).")
-        stated |= {"height": int(sides[0]), "width": int(sides[-1])}
-    if args.resize:
-        if args.resize != "none" and not args.resize.isdecimal():
-            raise UserError(
-                f"--resize is {args.resize!r}; write a number of pixels, or none to squash images to the"
-                " input size."
-            )
-        stated["resize"] = None if args.resize == "none" else int(args.resize)
-    for name in ("mean", "std"):
-        if text := getattr(args, name):
-            stated[name] = _numbers(text, f"--{name}")
-    stated |= {name: getattr(args, name) for name in ("scale", "order") if getattr(args, name) is not None}
-    return replace(own, **stated)
-
-
-def read_class_names(path: str | None) -> tuple[str, ...] | None:
-    """Return the names in a text file, one a line, or None without a file."""
-    if path is None:
-        return None
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise UserError(f"{path} cannot be read as text. Give a file with one class name a line.") from None
-    return tuple(line.strip() for line in lines if line.strip())
 
 
 def pool_labels(

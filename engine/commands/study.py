@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from engine.commands.numbers import numbers, split
 from engine.decide.choose import METHODS
 from engine.family.cost import parse_budget
 from engine.rules.anchors import ANCHORS
@@ -22,7 +23,6 @@ from engine.types import UserError
 HELP = "run the paper's protocol on predictions files and write tables, figures and a report"
 _BAR = 24  # characters
 _EXAMPLES = {"--budgets": "10,25", "--rates": "0,0.2", "--floors": "1e-8,1e-6"}
-Number = TypeVar("Number", int, float)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,34 +82,21 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _config(args: argparse.Namespace) -> StudyConfig:
-    limits = [parse_budget(text) for text in _split(args.memory_budgets or "")]
+    limits = [parse_budget(text) for text in split(args.memory_budgets or "")]
     return StudyConfig(
-        budgets=_numbers("--budgets", args.budgets, int),
-        rates=_numbers("--rates", args.rates, float),
+        budgets=numbers(args.budgets, "--budgets", int, _EXAMPLES["--budgets"]),
+        rates=numbers(args.rates, "--rates", float, _EXAMPLES["--rates"]),
         rules=_rules(args),
         repetitions=args.repetitions,
         memory_budgets=(None, *limits),
-        anchors=tuple(_split(args.anchors)),
-        floors=_numbers("--floors", args.floors, float),
+        anchors=tuple(split(args.anchors)),
+        floors=numbers(args.floors, "--floors", float, _EXAMPLES["--floors"]),
     )
 
 
 def _rules(args: argparse.Namespace) -> tuple[str, ...]:
-    named = METHODS if args.rules is None else tuple(_split(args.rules))
+    named = METHODS if args.rules is None else tuple(split(args.rules))
     return (*named, ACTIVE) if args.active and ACTIVE not in named else named
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> tuple[Number, ...]:
-    try:
-        return tuple(kind(part) for part in _split(text))
-    except ValueError:
-        raise UserError(
-            f"{option} is {text!r}; it must be numbers with commas between them, e.g. {_EXAMPLES[option]}."
-        ) from None
 
 
 def _progress_bar() -> Callable[[int, int], None] | None:

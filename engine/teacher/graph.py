@@ -142,7 +142,9 @@ def _require_matching_input(graph: onnx.GraphProto, preprocessing: Preprocessing
         stated = "x".join("any" if size is None else str(size) for size in shape[1:])
         raise UserError(
             f"the model takes {stated} but the preprocessing makes {'x'.join(map(str, wanted))}"
-            f" ({preprocessing.layout}). State the size, channels and layout the model was trained with."
+            f" ({preprocessing.layout}).",
+            "State the size, channels and layout the model was trained with.",
+            option=("size", "channels", "layout"),
         )
 
 

@@ -5,42 +5,36 @@ Knows which specs name a file. Reading the formats is `load`'s work, in the chil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from engine.guard import Child, guarded, limits_for
 from engine.guard.run import OnReport
 from engine.teacher.facts import facts_of, teacher_of
-from engine.teacher.load import MAX_BYTES, load_teacher
-from engine.types import Preprocessing, Teacher
+from engine.teacher.load import Stated, load_teacher, request_of
+from engine.teacher.request import LoadRequest
+from engine.types import Teacher
 
 _GRAPH = "graph.onnx"
 _TRUSTED = ("sample", "timm")  # files that ship with us, and names of public weights: no stranger's file
 
 
 def load_guarded(
-    spec: str | Path,
-    *,
-    preprocessing: Preprocessing | None = None,
-    on_report: OnReport | None = None,
-    **stated: Any,
+    spec: str | Path | LoadRequest, *, on_report: OnReport | None = None, **stated: Unpack[Stated]
 ) -> Teacher:
     """Load a teacher as `load_teacher` does (same arguments), a file in a child process with limits.
 
     Raises UserError with what the file was refused for, or how the child ended.
     """
-    if str(spec).partition(":")[0] in _TRUSTED:
-        return load_teacher(spec, preprocessing=preprocessing, **stated)
-    path = Path(spec).expanduser()
-    arguments = {
-        "spec": str(path.absolute()) if str(spec).strip() else "",
-        "preprocessing": None if preprocessing is None else preprocessing.to_json(),
-        **stated,
-    }
+    request = request_of(spec, stated)
+    if request.spec.partition(":")[0] in _TRUSTED:
+        return load_teacher(request)
+    path = Path(request.spec).expanduser()
+    absolute = replace(request, spec=str(path.absolute()) if request.spec.strip() else "")
     with guarded(
         "engine.teacher.guarded:load_in_child",
-        arguments,
+        absolute.to_dict(),
         subject=path.name,
         limits=limits_for("import"),
         on_report=on_report,
@@ -48,25 +42,8 @@ def load_guarded(
         return teacher_of(outcome.result, (outcome.folder / _GRAPH).read_bytes())
 
 
-def load_in_child(
-    child: Child,
-    spec: str,
-    preprocessing: str | None,
-    max_bytes: int = MAX_BYTES,
-    class_names: Sequence[str] | None = None,
-    size: Sequence[int] | None = None,
-    arch: str | None = None,
-    classes: int | None = None,
-) -> dict[str, Any]:
+def load_in_child(child: Child, **stated: Any) -> dict[str, Any]:
     """The child's part of `load_guarded`: load, and leave the graph beside what is known about it."""
-    teacher = load_teacher(
-        spec,
-        preprocessing=None if preprocessing is None else Preprocessing.from_json(preprocessing),
-        max_bytes=max_bytes,
-        class_names=class_names,
-        size=None if size is None else (size[0], size[1]),
-        arch=arch,
-        classes=classes,
-    )
+    teacher = load_teacher(LoadRequest.from_dict(stated))
     (child.folder / _GRAPH).write_bytes(teacher.graph)
     return facts_of(teacher)

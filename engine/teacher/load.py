@@ -6,15 +6,15 @@ Knows the forms a spec can take and what is refused. Each framework's own knowle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any, TypedDict, Unpack
 
 from engine.guard import stage
 from engine.samples import DIGIT_CLASSES, sample_teacher
+from engine.teacher.request import Channels, Interpolation, Layout, LoadRequest, Order, Size
 from engine.types import Preprocessing, Teacher, UserError
-
-MAX_BYTES = 2 * 1000**3  # an ONNX graph is one protobuf message, which ends at 2 GB
 
 _PICKLES = (".pkl", ".pickle", ".joblib", ".dill", ".cloudpickle", ".pck")
 _REFUSED = {
@@ -43,52 +43,71 @@ _ACCEPTED = f"a file ({FORMATS}), timm:NAME or sample:NAME"
 _SLOW = 4.0  # importing a framework from a cold disk says nothing about the file
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What the user stated beside the file."""
+class Stated(TypedDict, total=False):
+    """The fields of a `LoadRequest` beside its spec, as keywords."""
 
     arch: str | None
     classes: int | None
-    size: tuple[int, int] | None
-    preprocessing: Preprocessing | None
+    size: Size | None
+    channels: Channels | None
+    layout: Layout | None
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    scale: float | None
+    resize: int | None
+    interpolation: Interpolation | None
+    order: Order | None
     class_names: Sequence[str] | None
+    preprocessing: Preprocessing | None
     max_bytes: int
 
 
-def load_teacher(
-    spec: str | Path,
-    *,
-    arch: str | None = None,
-    classes: int | None = None,
-    size: tuple[int, int] | None = None,
-    preprocessing: Preprocessing | None = None,
-    class_names: Sequence[str] | None = None,
-    max_bytes: int = MAX_BYTES,
-) -> Teacher:
+def load_teacher(spec: str | Path | LoadRequest, **stated: Unpack[Stated]) -> Teacher:
     """Load a trained classifier from `timm:NAME`, `sample:NAME`, or a file (.onnx, .keras, .h5, .pt2,
     .safetensors, .pth).
 
-    `arch` and `classes` name the timm architecture of a bare checkpoint. `size` (height, width) is for models
-    that leave it open or take several. `preprocessing` and `class_names` override what the model says about
-    itself. Nothing inside a file is executed. Raises UserError if the model is refused, with the reason.
+    What is stated, as keywords or in a `LoadRequest` (which says what each means), wins over what the model
+    says about itself. Nothing inside a file is executed. Raises UserError if the model is refused, with the
+    reason.
     """
-    request = _Request(arch, classes, size, preprocessing, class_names, max_bytes)
-    kind, _, name = str(spec).partition(":")
+    request = request_of(spec, stated)
     try:
-        if kind == "timm" and name:
-            from engine.teacher.importers.timm import import_pretrained
-
-            return import_pretrained(name, size=size, preprocessing=preprocessing, class_names=class_names)
-        if kind == "sample" and name:
-            return _load_sample(name, request)
-        return _load_file(Path(spec), request)
+        teacher = _load(request)
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
         if package not in _EXTRA:
             raise
         raise UserError(
-            f"{Path(spec).name} needs {package}, which is not installed. Run: {_pip_line(_EXTRA[package])}"
+            f"{Path(request.spec).name} needs {package}, which is not installed. Run: {_pip_line(_EXTRA[package])}"
         ) from error
+    from engine.teacher.graph import restate
+
+    wanted = request.preprocess(teacher.preprocessing)
+    return restate(teacher, preprocessing=None if wanted == teacher.preprocessing else wanted)
+
+
+def request_of(spec: str | Path | LoadRequest, stated: Stated) -> LoadRequest:
+    """Return the request that keywords complete."""
+    request = spec if isinstance(spec, LoadRequest) else LoadRequest(spec=str(spec))
+    names = stated.get("class_names", request.class_names)
+    values: Any = {**stated, "class_names": None if names is None else tuple(names)}
+    return replace(request, **values)
+
+
+def _load(request: LoadRequest) -> Teacher:
+    kind, _, name = request.spec.partition(":")
+    if kind == "timm" and name:
+        from engine.teacher.importers.timm import import_pretrained
+
+        return import_pretrained(
+            name,
+            shape=request.shape,
+            preprocessing=request.preprocessing,
+            class_names=request.class_names,
+        )
+    if kind == "sample" and name:
+        return _load_sample(name, request)
+    return _load_file(Path(request.spec), request)
 
 
 def _pip_line(extra: str) -> str:
@@ -109,7 +128,7 @@ def load_sample_teacher(name: str) -> Teacher:
     return load_teacher(path, preprocessing=preprocessing, class_names=DIGIT_CLASSES)
 
 
-def _load_sample(name: str, request: _Request) -> Teacher:
+def _load_sample(name: str, request: LoadRequest) -> Teacher:
     from engine.teacher.graph import restate
 
     return restate(
@@ -117,7 +136,7 @@ def _load_sample(name: str, request: _Request) -> Teacher:
     )
 
 
-def _load_file(path: Path, request: _Request) -> Teacher:
+def _load_file(path: Path, request: LoadRequest) -> Teacher:
     suffix = path.suffix.lower()
     if path == Path():
         raise UserError("no teacher was named.", f"Give {_ACCEPTED}.")
@@ -159,7 +178,7 @@ def _check_size(path: Path, max_bytes: int) -> None:
         )
 
 
-def _load_checkpoint(path: Path, request: _Request) -> Teacher:
+def _load_checkpoint(path: Path, request: LoadRequest) -> Teacher:
     if request.arch is None:
         raise UserError(
             f"{path.name} holds weights without their architecture.",
@@ -177,28 +196,28 @@ def _load_checkpoint(path: Path, request: _Request) -> Teacher:
         read_weights(path, max_bytes=request.max_bytes),
         name=path.stem,
         classes=request.classes,
-        size=request.size,
+        shape=request.shape,
         preprocessing=request.preprocessing,
         class_names=request.class_names,
         source=f"{path.name} ({request.arch})",
     )
 
 
-def _load_program(path: Path, request: _Request) -> Teacher:
+def _load_program(path: Path, request: LoadRequest) -> Teacher:
     stage("loading PyTorch", patience=_SLOW)
     from engine.teacher.importers.exported_program import import_program
 
     stage("reading the program")
     return import_program(
         path,
-        size=request.size,
+        size=request.shape.size,
         preprocessing=request.preprocessing,
         class_names=request.class_names,
         max_bytes=request.max_bytes,
     )
 
 
-def _load_keras(path: Path, request: _Request) -> Teacher:
+def _load_keras(path: Path, request: LoadRequest) -> Teacher:
     stage("loading TensorFlow", patience=_SLOW)
     from engine.teacher.importers.keras import import_model
     from engine.teacher.importers.keras_file import read_model
@@ -208,20 +227,20 @@ def _load_keras(path: Path, request: _Request) -> Teacher:
     return import_model(
         model,
         name=path.stem,
-        size=request.size,
+        size=request.shape.size,
         preprocessing=request.preprocessing,
         class_names=request.class_names,
         source=path.name,
     )
 
 
-def _load_onnx(path: Path, request: _Request) -> Teacher:
+def _load_onnx(path: Path, request: LoadRequest) -> Teacher:
     from engine.teacher.importers.onnx import import_graph
 
     stage("reading the graph")
     return import_graph(
         path,
-        size=request.size,
+        shape=request.shape,
         preprocessing=request.preprocessing,
         class_names=request.class_names,
         max_bytes=request.max_bytes,

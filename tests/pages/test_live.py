@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from engine.predictions.file import load_predictions
+from engine.teacher.request import LoadRequest
 from engine.types import UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.session.actions import (
-    ModelFacts,
     load_path,
     open_predictions,
     run_family,
@@ -52,7 +52,7 @@ def images(tmp_path: Path) -> Path:
 def test_from_a_file_to_an_exported_model(workspace: Path, model: Path, images: Path) -> None:
     app = open_app()
     session = session_of(app)
-    load_path(session, str(model), ModelFacts())
+    load_path(session, str(model), LoadRequest())
     wait_for(session.folder, "import", "done")
     assert "4 classes" in text_of(go(app, "teacher"))
     session.change(keep=Step.LABELS, bits=(4, 8), percentiles=(100.0,))
@@ -87,7 +87,7 @@ def test_from_a_file_to_an_exported_model(workspace: Path, model: Path, images: 
 
 def test_a_cancelled_run_continues_where_it_stopped(workspace: Path, model: Path, images: Path) -> None:
     session = session_of(open_app())
-    load_path(session, str(model), ModelFacts())
+    load_path(session, str(model), LoadRequest())
     wait_for(session.folder, "import", "done")
     use_images(session, str(images))
     wait_for(session.folder, "check", "done")
@@ -114,7 +114,7 @@ def test_images_that_are_none_are_refused_before_anything_is_forgotten(
     workspace: Path, model: Path, tmp_path: Path
 ) -> None:
     session = session_of(open_app())
-    load_path(session, str(model), ModelFacts())
+    load_path(session, str(model), LoadRequest())
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="no image"):
         use_images(session, str(tmp_path / "empty"))

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from engine.family.cost import cost
+from engine.teacher.request import LoadRequest
 from engine.types import Recipe, UserError
 from pages.ui.parts.teacher import store_facts
-from pages.ui.session.actions import ModelFacts, load_path, load_timm, load_upload, open_predictions
+from pages.ui.session.actions import load_path, load_timm, load_upload, open_predictions
 from pages.ui.show.words import ARCHITECTURE, CLASSES, in_fields, share
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
 from tests.tiny_teacher import tiny_teacher
@@ -63,8 +64,8 @@ def test_says_what_bits_do_to_the_memory(started: Started) -> None:
     assert "may be too small to see" in text
 
 
-@pytest.mark.parametrize("facts", [ModelFacts(), ModelFacts(arch="resnet18"), ModelFacts(classes=10)])
-def test_bare_weights_ask_for_the_fields_of_the_form(started: Started, facts: ModelFacts) -> None:
+@pytest.mark.parametrize("facts", [LoadRequest(), LoadRequest(arch="resnet18"), LoadRequest(classes=10)])
+def test_bare_weights_ask_for_the_fields_of_the_form(started: Started, facts: LoadRequest) -> None:
     session = session_of(with_sample(open_app()))
     started.clear()
     with pytest.raises(UserError, match=r"mine\.pth ") as caught:
@@ -127,9 +128,9 @@ def test_demo_refuses_paths_and_downloads(started: Started, monkeypatch: pytest.
     assert next(button for button in app.button if button.label == "Download and read").disabled
     session = session_of(app)
     with pytest.raises(UserError, match="downloads no weights"):
-        load_timm(session, "resnet18")
+        load_timm(session, "resnet18", LoadRequest())
     with pytest.raises(UserError, match="no paths"):
-        load_path(session, "model.onnx", ModelFacts())
+        load_path(session, "model.onnx", LoadRequest())
 
 
 def test_text_of_strangers_is_shown_as_it_stands() -> None:

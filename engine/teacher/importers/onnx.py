@@ -21,17 +21,18 @@ from engine.teacher.graph import PREFIX, Description, build_teacher, model_facts
 from engine.teacher.graph_bounds import require_batch, require_bounded
 from engine.teacher.normal_form import input_shape, normalize, value_shape
 from engine.teacher.outside_data import load_outside_data
+from engine.teacher.request import MAX_BYTES, InputShape
 from engine.teacher.runtime import open_session, run
 from engine.types import Floats, Preprocessing, Teacher, UserError
 
-MAX_BYTES = 2 * 1000**3  # one protobuf message ends there
+_UNSTATED = InputShape()
 
 
 def import_graph(
     model: bytes | str | Path,
     *,
     name: str | None = None,
-    size: tuple[int, int] | None = None,
+    shape: InputShape = _UNSTATED,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     max_bytes: int = MAX_BYTES,
@@ -39,8 +40,7 @@ def import_graph(
     """Import an ONNX classifier from its bytes or its path; a file written by `engine.teacher.graph.save`
     describes itself.
 
-    What is stated here wins over the file's metadata; `size` (height, width) is needed where the file leaves
-    it open. Raises UserError for a file that is damaged, reaches outside its folder, is too large, or is no
+    What is stated here wins over the file's metadata; `shape` is needed where the file leaves it open. Raises UserError for a file that is damaged, reaches outside its folder, is too large, or is no
     image classifier with one input and one output.
     """
     path = None if isinstance(model, bytes) else Path(model)
@@ -64,9 +64,9 @@ def import_graph(
     source = facts.get("source") or (path.name if path else "onnx")
     notes = _stored(facts, "notes") or ()
     if preprocessing is None and "preprocessing" in facts:
-        preprocessing = _stored_preprocessing(facts["preprocessing"], size)
+        preprocessing = _stored_preprocessing(facts["preprocessing"], shape.size)
     if preprocessing is None:
-        preprocessing = _assumed_preprocessing(normal.graph, size)
+        preprocessing = _assumed_preprocessing(normal.graph, shape)
         notes = (
             *notes,
             "The file does not state its preprocessing: pixels are scaled to 0..1 and not normalised.",
@@ -125,21 +125,25 @@ def _stored_preprocessing(text: str, size: tuple[int, int] | None) -> Preprocess
         ) from error
 
 
-def _assumed_preprocessing(graph: onnx.GraphProto, size: tuple[int, int] | None) -> Preprocessing:
+def _assumed_preprocessing(graph: onnx.GraphProto, stated: InputShape) -> Preprocessing:
     shape = input_shape(graph)
     if len(shape) != 4:
         raise UserError(
             f"the model's input has {len(shape)} axes; a batch of images has 4: (batch, channels, height,"
             " width)."
         )
-    layout = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
+    looks_last = shape[3] in (1, 3) and shape[1] not in (1, 3)
+    layout = stated.layout or ("NHWC" if looks_last else "NCHW")
     channels, height, width = shape[1:] if layout == "NCHW" else (shape[3], shape[1], shape[2])
-    height, width = size or (height, width)
+    height, width = stated.size or (height, width)
+    channels = stated.channels or channels
     if height is None or width is None:
         raise UserError("the file leaves the image size open.", "State height and width.", option="size")
     if channels is None:
-        raise UserError("the file leaves the number of channels open. Export it for 1 (grey) or 3 (RGB).")
-    return plain_preprocessing(channels, height, width, "NHWC" if layout == "NHWC" else "NCHW")
+        raise UserError(
+            "the file leaves the number of channels open.", "State 1 (grey) or 3 (RGB).", option="channels"
+        )
+    return plain_preprocessing(channels, height, width, layout)
 
 
 def _reference(session: Any, fixed: int | None) -> Reference:

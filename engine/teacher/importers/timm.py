@@ -18,14 +18,15 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from engine.teacher.importers.torch import import_module
+from engine.teacher.request import InputShape, Interpolation
 from engine.types import Preprocessing, Teacher, UserError
 
-Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos"]
+_UNSTATED = InputShape()
 _INTERPOLATIONS: dict[str, Interpolation] = {
     "nearest": "nearest",
     "bilinear": "bilinear",
@@ -37,12 +38,12 @@ _INTERPOLATIONS: dict[str, Interpolation] = {
 def import_pretrained(
     name: str,
     *,
-    size: tuple[int, int] | None = None,
+    shape: InputShape = _UNSTATED,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Teacher:
-    """Import `name` with the weights timm publishes for it; `size` (height, width) is the one timm states
-    unless given.
+    """Import `name` with the weights timm publishes for it; the input size is the one timm states unless
+    `shape` has another.
 
     Raises UserError if timm does not know the name, has no weights for it, or cannot reach the hub.
     """
@@ -56,7 +57,7 @@ def import_pretrained(
         )
     try:
         with _cache_only_unless_reachable():
-            model = _create(name, _size(size, preprocessing), pretrained=True)
+            model = _create(name, shape.size, pretrained=True, **_channels(shape))
     except _download_errors() as error:
         raise UserError(
             f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}).",
@@ -65,7 +66,7 @@ def import_pretrained(
             option=("arch", "classes"),
         ) from error
     return _import(
-        model, name, source=f"timm:{name}", size=size, preprocessing=preprocessing, class_names=class_names
+        model, name, source=f"timm:{name}", shape=shape, preprocessing=preprocessing, class_names=class_names
     )
 
 
@@ -88,8 +89,8 @@ def _create(arch: str, size: tuple[int, int] | None, **options: Any) -> torch.nn
     return _module(timm().create_model(arch, **options))
 
 
-def _size(size: tuple[int, int] | None, preprocessing: Preprocessing | None) -> tuple[int, int] | None:
-    return size if preprocessing is None else (preprocessing.height, preprocessing.width)
+def _channels(shape: InputShape) -> dict[str, int]:
+    return {} if shape.channels is None else {"in_chans": shape.channels}
 
 
 def import_weights(
@@ -98,7 +99,7 @@ def import_weights(
     *,
     name: str,
     classes: int | None = None,
-    size: tuple[int, int] | None = None,
+    shape: InputShape = _UNSTATED,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     source: str = "timm",
@@ -115,21 +116,26 @@ def import_weights(
         )
     if classes < 2:
         raise UserError(f"a classifier has 2 or more classes, got {classes}.", option="classes")
-    channels = 3 if preprocessing is None else preprocessing.channels
-    model = build(arch, classes, channels=channels, size=_size(size, preprocessing))
+    model = build(arch, classes, channels=shape.channels or 3, size=shape.size)
     _load(model, weights, arch, classes)
     return _import(
-        model, name, source=source, size=size, preprocessing=preprocessing, class_names=class_names
+        model, name, source=source, shape=shape, preprocessing=preprocessing, class_names=class_names
     )
 
 
-def timm_preprocessing(model: torch.nn.Module, size: tuple[int, int] | None = None) -> Preprocessing:
-    """The preprocessing in the model's timm data config, for images of `size` (height, width) if it is
-    given.
+def timm_preprocessing(model: torch.nn.Module, shape: InputShape = _UNSTATED) -> Preprocessing:
+    """The preprocessing in the model's timm data config, for images of another size or in grey if `shape` says
+    so.
+
+    timm states mean and std for three channels; grey takes their averages.
     """
     config = timm().data.resolve_model_data_config(model)
     channels, height, width = config["input_size"]
-    height, width = size or (height, width)
+    height, width = shape.size or (height, width)
+    channels = shape.channels or channels
+    mean, std = tuple(config["mean"]), tuple(config["std"])
+    if len(mean) != channels:
+        mean, std = (sum(mean) / len(mean),) * channels, (sum(std) / len(std),) * channels
     squash = config["crop_mode"] == "squash"
     return Preprocessing(
         height,
@@ -138,8 +144,8 @@ def timm_preprocessing(model: torch.nn.Module, size: tuple[int, int] | None = No
         interpolation=_INTERPOLATIONS.get(config["interpolation"], "bicubic"),
         channels=channels,
         scale=1 / 255,
-        mean=tuple(config["mean"][:channels]),
-        std=tuple(config["std"][:channels]),
+        mean=mean,
+        std=std,
     )
 
 
@@ -222,19 +228,18 @@ def _import(
     name: str,
     *,
     source: str,
-    size: tuple[int, int] | None,
+    shape: InputShape,
     preprocessing: Preprocessing | None,
     class_names: Sequence[str] | None,
 ) -> Teacher:
     notes: tuple[str, ...] = ()
     if preprocessing is None:
-        preprocessing = timm_preprocessing(model, size)
+        preprocessing = timm_preprocessing(model, shape)
         notes = ("The preprocessing is the one timm states for this architecture.",)
-    shape = (preprocessing.channels, preprocessing.height, preprocessing.width)
     return import_module(
         model,
         name=name,
-        input_shape=shape,
+        input_shape=(preprocessing.channels, preprocessing.height, preprocessing.width),
         preprocessing=preprocessing,
         class_names=class_names,
         source=source,

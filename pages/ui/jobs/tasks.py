@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.family.recipes import parse_slug
 from engine.teacher.facts import facts_of, teacher_of
+from engine.teacher.request import LoadRequest
 from engine.types import Recipe, Teacher, UserError
 from pages.ui.jobs.worker import Desk
 from pages.ui.workspace.folder import read_json, write_bytes, write_json
@@ -24,24 +25,16 @@ _SIZED = 300  # images whose size is looked at; enough to see whether they diffe
 _EXPORT_IMAGES = 16  # enough to show a difference, few enough to run every way in seconds
 
 
-def import_teacher(
-    desk: Desk,
-    spec: str,
-    arch: str | None = None,
-    classes: int | None = None,
-    class_names: list[str] | None = None,
-) -> None:
-    """Read a model into the one internal form and leave it, with its outline, in the session's folder."""
+def import_teacher(desk: Desk, **stated: Any) -> None:
+    """Read a model into the one internal form and leave it, with its outline, in the session's folder.
+
+    `stated` are the fields of a `LoadRequest`.
+    """
     from engine.teacher.guarded import load_guarded
 
     desk.report(0, 0, stage="weights and graph")
-    path = Path(spec)
-    local = path if path.is_absolute() else spec
     teacher = load_guarded(
-        local,
-        arch=arch or None,
-        classes=classes,
-        class_names=class_names or None,
+        LoadRequest.from_dict(stated),
         max_bytes=hosting().teacher_bytes,
         on_report=lambda stage, done, total: desk.report(done, total, stage=stage),
     )

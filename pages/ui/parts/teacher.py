@@ -11,12 +11,13 @@ import streamlit as st
 
 from engine.samples import SAMPLES
 from engine.teacher.facts import facts_of
+from engine.teacher.request import Layout, LoadRequest, parse_size
 from engine.types import Preprocessing, Teacher, UserError
 from pages.ui.parts.page import user_errors
-from pages.ui.session.actions import ModelFacts, open_sample
+from pages.ui.session.actions import open_sample
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
-from pages.ui.show.words import ARCHITECTURE, CLASSES
+from pages.ui.show.words import ARCHITECTURE, CHANNELS, CLASSES, LAYOUT, SIZE
 from pages.ui.workspace.folder import write_json
 
 
@@ -39,18 +40,49 @@ def sample_cards(session: Session) -> None:
                         st.rerun()
 
 
-def model_facts(key: str) -> ModelFacts:
+def input_fields(key: str) -> LoadRequest:
+    """The shape of the input, for models that leave it open or take several."""
+    columns = st.columns(3)
+    size = columns[0].text_input(
+        SIZE.strip("“”"),
+        key=f"{key}-size",
+        placeholder="96 or 48x192",
+        help="Height x width in pixels, for a model that takes several sizes or was fine-tuned at another one."
+        " Empty: what the model says.",
+    )
+    channels = columns[1].selectbox(
+        CHANNELS.strip("“”"), (None, 1, 3), key=f"{key}-channels", format_func=_channel_words
+    )
+    layout = columns[2].selectbox(
+        LAYOUT.strip("“”"), (None, *get_args(Layout)), key=f"{key}-layout", format_func=_or_the_models
+    )
+    return LoadRequest(size=parse_size(size) if size.strip() else None, channels=channels, layout=layout)
+
+
+def _channel_words(channels: int | None) -> str:
+    return {1: "1, grey", 3: "3, colour"}.get(channels or 0, _or_the_models(None))
+
+
+def _or_the_models(value: str | None) -> str:
+    return value or "as the model says"
+
+
+def model_facts(key: str) -> LoadRequest:
     """What a file may not say about itself."""
-    with st.expander("For bare weights (.safetensors, .pth), and for class names"):
+    with st.expander("For bare weights (.safetensors, .pth), an open input size, and class names"):
         arch = st.text_input(
             ARCHITECTURE.strip("“”"),
             key=f"{key}-arch",
             help="Only for weights without a graph, e.g. resnet18.",
         )
         classes = st.number_input(CLASSES.strip("“”"), min_value=2, value=None, step=1, key=f"{key}-classes")
+        shape = input_fields(key)
         names = st.text_area("Class names, one a line, in the order of the outputs", key=f"{key}-names")
-    return ModelFacts(
-        arch.strip(), classes, tuple(line.strip() for line in names.splitlines() if line.strip())
+    return replace(
+        shape,
+        arch=arch.strip() or None,
+        classes=classes,
+        class_names=tuple(line.strip() for line in names.splitlines() if line.strip()) or None,
     )
 
 

@@ -5,7 +5,7 @@ and labels in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -14,6 +14,7 @@ from engine.predictions.file import load_predictions, load_sample_predictions
 from engine.samples import SAMPLES
 from engine.target import open_images
 from engine.target.labels import sample_from_array
+from engine.teacher.request import LoadRequest
 from engine.types import UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.session.labels import reveal_labels, take
@@ -56,26 +57,18 @@ def open_predictions(session: Session, upload: IO[bytes], name: str) -> None:
         take(session, sample, "replace", source="file", words=counted(sample.n, "label") + " from the file")
 
 
-@dataclass(frozen=True)
-class ModelFacts:
-    """What a person states beside a model: a checkpoint's architecture, and the names of its classes."""
-
-    arch: str = ""
-    classes: int | None = None
-    class_names: tuple[str, ...] = ()
-
-    def check(self, name: str) -> None:
-        """Refuse bare weights that nobody named the architecture of, before anything is read or forgotten."""
-        if name.lower().endswith((".safetensors", ".pth", ".pt")) and not (self.arch and self.classes):
-            raise UserError(
-                f"{name} holds weights without their architecture.",
-                "Save a torch model with torch.export.save to a .pt2 file, or, for one of timm's, open “For bare"
-                " weights” under the file and fill in two fields.",
-                option=("arch", "classes"),
-            )
+def check_stated(name: str, stated: LoadRequest) -> None:
+    """Refuse bare weights that nobody named the architecture of, before anything is read or forgotten."""
+    if name.lower().endswith((".safetensors", ".pth", ".pt")) and not (stated.arch and stated.classes):
+        raise UserError(
+            f"{name} holds weights without their architecture.",
+            "Save a torch model with torch.export.save to a .pt2 file, or, for one of timm's, open “For bare"
+            " weights” under the file and fill in two fields.",
+            option=("arch", "classes"),
+        )
 
 
-def load_timm(session: Session, name: str) -> None:
+def load_timm(session: Session, name: str, stated: LoadRequest) -> None:
     """Start reading a pretrained timm model by name."""
     if not session.host.allows_downloads:
         raise UserError(
@@ -83,47 +76,40 @@ def load_timm(session: Session, name: str) -> None:
         )
     if not name.strip():
         raise UserError("the model name is empty. Type a timm name such as resnet18.a1_in1k.")
-    _start_import(session, f"timm:{name.strip()}", name.strip(), ModelFacts(), origin="timm")
+    _start_import(session, f"timm:{name.strip()}", name.strip(), stated, origin="timm")
 
 
-def load_path(session: Session, path: str, facts: ModelFacts) -> None:
+def load_path(session: Session, path: str, stated: LoadRequest) -> None:
     """Start reading a model file on the server."""
     if not session.host.allows_server_paths:
         raise UserError("this public demo opens no paths on the server. Upload the file instead.")
     found = Path(path).expanduser().resolve()
     if not found.is_file():
         raise UserError(f"there is no file {path!r} on the server. Give the full path of a model file.")
-    facts.check(found.name)
-    _start_import(session, str(found), found.name, facts)
+    check_stated(found.name, stated)
+    _start_import(session, str(found), found.name, stated)
 
 
-def load_upload(session: Session, upload: IO[bytes], name: str, facts: ModelFacts) -> None:
+def load_upload(session: Session, upload: IO[bytes], name: str, stated: LoadRequest) -> None:
     """Keep an uploaded model file and start reading it."""
-    facts.check(safe_name(name))
+    check_stated(safe_name(name), stated)
     incoming = session.folder / "incoming.model"
     store_upload(upload, incoming, session.host.teacher_bytes)
     kept = session.folder / "upload" / safe_name(name)
     session.restart()
     kept.parent.mkdir(parents=True, exist_ok=True)
     incoming.replace(kept)
-    _start_import(session, str(kept), kept.name, facts, drop=False)
+    _start_import(session, str(kept), kept.name, stated, drop=False)
 
 
 def _start_import(
-    session: Session, spec: str, title: str, facts: ModelFacts, *, origin: str = "file", drop: bool = True
+    session: Session, spec: str, title: str, stated: LoadRequest, *, origin: str = "file", drop: bool = True
 ) -> None:
     if drop:
         session.restart(origin=origin, title=title)
     else:
         session.change(keep=Step.TEACHER, origin=origin, title=title)
-    jobs.start(
-        session.folder,
-        "import",
-        spec=spec,
-        arch=facts.arch or None,
-        classes=facts.classes,
-        class_names=list(facts.class_names),
-    )
+    jobs.start(session.folder, "import", **replace(stated, spec=spec).to_dict())
 
 
 def store_upload(upload: IO[bytes], path: Path, limit: int) -> None:
@@ -231,13 +217,12 @@ def source_of(session: Session) -> str:
     return str(path) if path.is_file() else ""
 
 
-def attach_teacher(session: Session, upload: IO[bytes], name: str, facts: ModelFacts) -> None:
+def attach_teacher(session: Session, upload: IO[bytes], name: str, stated: LoadRequest) -> None:
     """Read the teacher of a predictions file, for the export alone: evidence and choice stay."""
-    facts.check(safe_name(name))
+    check_stated(safe_name(name), stated)
     path = session.folder / "upload" / safe_name(name)
     store_upload(upload, path, session.host.teacher_bytes)
-    arguments = {"arch": facts.arch or None, "classes": facts.classes, "class_names": list(facts.class_names)}
-    jobs.start(session.folder, "import", spec=str(path), **arguments)
+    jobs.start(session.folder, "import", **replace(stated, spec=str(path)).to_dict())
 
 
 def start_study(

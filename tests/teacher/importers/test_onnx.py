@@ -16,6 +16,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from engine.teacher.graph import save
 from engine.teacher.importers.onnx import import_graph
+from engine.teacher.request import InputShape
 from engine.types import Preprocessing, UserError
 from tests.tiny_teacher import tiny_teacher
 
@@ -138,11 +139,11 @@ def test_a_batch_that_cannot_be_lifted_is_refused_with_the_operator() -> None:
 
 def test_an_open_image_size_is_stated() -> None:
     proto = model(image=("n", 3, "h", "w"))
-    with pytest.raises(UserError, match="HEIGHTxWIDTH"):
+    with pytest.raises(UserError, match=r"\(--size\)"):
         imported(proto)
-    assert imported(proto, size=(1, 4)).preprocessing == Preprocessing(1, 4)
+    assert imported(proto, shape=InputShape(size=(1, 4))).preprocessing == Preprocessing(1, 4)
     helper.set_model_props(proto, {"anchorpoint.preprocessing": Preprocessing(2, 2, resize=3).to_json()})
-    assert imported(proto, size=(4, 1)).preprocessing == Preprocessing(4, 1, resize=4)
+    assert imported(proto, shape=InputShape(size=(4, 1))).preprocessing == Preprocessing(4, 1, resize=4)
 
 
 def test_weights_in_constant_nodes_and_among_the_inputs_are_found() -> None:
