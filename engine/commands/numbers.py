@@ -22,8 +22,9 @@ def numbers(text: str, option: str, kind: Callable[[str], Number], example: str)
     (4, 8)
     """
     try:
-        return tuple(kind(part) for part in split(text))
+        found = tuple(kind(part) for part in split(text))
     except ValueError:
-        raise UserError(
-            f"{option} is {text!r}; it needs numbers separated by commas, e.g. {example}."
-        ) from None
+        found = ()
+    if not found:
+        raise UserError(f"{option} is {text!r}; it needs numbers separated by commas, e.g. {example}.")
+    return found
