@@ -20,12 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTED_IN = {
     "engine/__main__.py": "commands/test_command_line.py",
     "engine/commands/estimate.py": "commands/test_command_line.py",
-    "engine/commands/numbers.py": "commands/test_predict.py",
     "engine/commands/predict_arguments.py": "commands/test_predict.py",
     "engine/commands/progress.py": "commands/test_predict.py",
     "engine/commands/select.py": "commands/test_command_line.py",
     "engine/commands/study.py": "study/report/test_page.py",
-    "engine/commands/teacher_arguments.py": "commands/test_predict.py",
     "engine/commands/verify.py": "commands/test_export.py",
     "engine/decide/choose.py": "commands/test_command_line.py",
     "engine/decide/firmness.py": "decide/test_decision.py",
