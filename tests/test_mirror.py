@@ -128,7 +128,7 @@ def imported(path: Path) -> frozenset[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return frozenset(name for name in names if name.startswith(("engine", "pages")) and file_of(name))
+    return frozenset(name for name in names if name.startswith(("engine", "pages", "tests")) and file_of(name))
 
 
 @cache
