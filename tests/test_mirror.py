@@ -40,7 +40,9 @@ TESTED_IN = {
     "engine/family/cost.py": "family/test_recipes.py",
     "engine/family/model_file.py": "predictions/test_model_files.py",
     "engine/family/weights.py": "family/test_recipes.py",
+    "engine/files/npy.py": "predictions/test_folder.py",
     "engine/files/npz.py": "predictions/test_file.py",
+    "engine/files/space.py": "predictions/test_folder.py",
     "engine/foreign/session.py": "predictions/test_model_files.py",
     "engine/guard/child.py": "guard/test_run.py",
     "engine/guard/ends.py": "guard/test_run.py",
@@ -52,11 +54,15 @@ TESTED_IN = {
     "engine/predictions/memory.py": "predictions/test_gather.py",
     "engine/predictions/pixels.py": "predictions/test_gather.py",
     "engine/predictions/planning.py": "predictions/test_gather.py",
+    "engine/predictions/probabilities.py": "predictions/test_folder.py",
     "engine/predictions/runner.py": "predictions/test_kill.py",
+    "engine/predictions/stack.py": "predictions/test_folder.py",
     "engine/predictions/worker.py": "predictions/test_kill.py",
     "engine/predictions/worker_process.py": "predictions/test_kill.py",
     "engine/recommend/hypotheses.py": "recommend/test_calibrated.py",
+    "engine/rules/decoding.py": "rules/test_streaming.py",
     "engine/rules/statistics.py": "rules/test_label_free.py",
+    "engine/rules/transport.py": "rules/test_label_free.py",
     "engine/study/figures/drawing.py": "study/report/test_page.py",
     "engine/study/figures/families.py": "study/report/test_page.py",
     "engine/study/figures/rules.py": "study/report/test_page.py",
@@ -128,7 +134,9 @@ def imported(path: Path) -> frozenset[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return frozenset(name for name in names if name.startswith(("engine", "pages", "tests")) and file_of(name))
+    return frozenset(
+        name for name in names if name.startswith(("engine", "pages", "tests")) and file_of(name)
+    )
 
 
 @cache
