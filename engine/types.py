@@ -247,6 +247,12 @@ class Predictions:
     file_sha256: tuple[str, ...] | None = None  # (M,) of candidates that are files, "" for others
     # what stands in for a float teacher: `consensus` of the candidates, or `candidate:NAME`; None: nothing does
     reference: str | None = None
+    # (M,) time per image relative to the float teacher on the processor that ran it, nan where not measured: as
+    # the file ships, half the quartile distance, and with packed weights made floats at load
+    latency: Floats | None = None
+    latency_spread: Floats | None = None
+    latency_unpacked: Floats | None = None
+    allocation: str | None = None  # JSON: bits per layer of each mixed candidate
 
     @property
     def n_candidates(self) -> int:

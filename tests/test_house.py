@@ -29,10 +29,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decide": {"family", "rules", "recommend", "diagnose"},
     "diagnose": {"family", "rules"},
     "exports": {"files", "guard", "teacher", "family", "target", "foreign", "predictions", "decide"},
+    "deploy": {"teacher", "family", "target", "foreign", "predictions", "exports"},
     "study": {"files", "family", "predictions", "rules", "recommend", "decide", "diagnose"},
     "commands": {
         *("files", "guard", "samples", "teacher", "family", "target", "foreign", "predictions", "rules"),
-        *("recommend", "decide", "diagnose", "exports", "study"),
+        *("recommend", "decide", "diagnose", "exports", "deploy", "study"),
     },
     "__main__": {"guard", "commands"},
 }

@@ -7,6 +7,7 @@ Knows ONNX and the quantizer's codes. Knows nothing of runtimes, files or certif
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,13 +65,7 @@ def pack_model(teacher: Teacher, recipe: Recipe, *, max_opset: int = OPSET_INT2)
         )
     check_family(teacher, [recipe])
     width = container_bits(recipe.bits, max_opset)
-    model = _at_opset(
-        onnx.ModelProto.FromString(teacher.graph), OPSET_INT2 if width == 2 else OPSET_INT4, max_opset
-    )
-    _strip(model)
-    _replace_kernels(model.graph, quantized_weights(teacher, recipe), width)
-    _describe(model, teacher, recipe)
-    _check(model)
+    model = pack_kernels(teacher, quantized_weights(teacher, recipe), recipe.slug, max_opset=max_opset)
     notes: tuple[str, ...] = ()
     if width > recipe.bits:
         wish = (
@@ -85,6 +80,27 @@ def pack_model(teacher: Teacher, recipe: Recipe, *, max_opset: int = OPSET_INT2)
             ),
         )
     return PackedModel(model.SerializeToString(deterministic=True), _opset(model), width, notes)
+
+
+def pack_kernels(
+    teacher: Teacher, quantized: Mapping[str, Quantized], slug: str, *, max_opset: int = OPSET_INT2
+) -> onnx.ModelProto:
+    """Return the teacher's graph with these kernels as packed integers, each in the container its own bits
+    need, described and checked.
+    """
+    widths = {name: container_bits(item.bits, max_opset) for name, item in quantized.items()}
+    needed = OPSET_INT2 if 2 in widths.values() else OPSET_INT4
+    model = _at_opset(onnx.ModelProto.FromString(teacher.graph), needed, max_opset)
+    _replace_kernels(model.graph, quantized, widths)
+    return finished(model, teacher, slug)
+
+
+def finished(model: onnx.ModelProto, teacher: Teacher, slug: str) -> onnx.ModelProto:
+    """Let a candidate's graph say what it is, and refuse one that is no valid ONNX. Changes `model`."""
+    _strip(model)
+    _describe(model, teacher, slug)
+    _check(model)
+    return model
 
 
 # --- opset --------------------------------------------------------------------------------
@@ -186,7 +202,9 @@ def _is_grouped_transpose(kernel: Kernel) -> bool:
     return kernel.op == "ConvTranspose" and kernel.groups > 1
 
 
-def _replace_kernels(graph: onnx.GraphProto, quantized: dict[str, Quantized], width: int) -> None:
+def _replace_kernels(
+    graph: onnx.GraphProto, quantized: Mapping[str, Quantized], widths: Mapping[str, int]
+) -> None:
     """Swap each kernel's initializer for integers and the nodes that turn them back, in the place the old one
     had.
     """
@@ -194,7 +212,7 @@ def _replace_kernels(graph: onnx.GraphProto, quantized: dict[str, Quantized], wi
     nodes = []
     for tensor in graph.initializer:
         if tensor.name in quantized:
-            added, chain = _packed_kernel(tensor.name, quantized[tensor.name], width)
+            added, chain = _packed_kernel(tensor.name, quantized[tensor.name], widths[tensor.name])
             # kernels of one shape share the constant that says so
             initializers.update((item.name, item) for item in added)
             nodes.extend(chain)
@@ -257,14 +275,14 @@ def _integers(name: str, codes: NDArray[np.int8], width: int) -> onnx.TensorProt
 # --- the file as a whole ------------------------------------------------------------------
 
 
-def _describe(model: onnx.ModelProto, teacher: Teacher, recipe: Recipe) -> None:
+def _describe(model: onnx.ModelProto, teacher: Teacher, slug: str) -> None:
     facts = {
         "name": teacher.name,
         "source": teacher.source,
         "preprocessing": teacher.preprocessing.to_json(),
         "class_names": json.dumps(teacher.class_names),
         "output": teacher.output,
-        "recipe": recipe.slug,
+        "recipe": slug,
         "teacher": teacher.fingerprint,
     }
     helper.set_model_props(model, {PREFIX + key: value for key, value in facts.items()})

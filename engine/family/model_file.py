@@ -57,6 +57,7 @@ class ModelFile:
 
     `format` says in words what was found inside, `notes` what was assumed about it. `source` is the path it
     had where it was found; for a model that went through an importer, `path` is the ONNX file made from it.
+    `unpacked` makes packed weights floats when the file is opened: the same numbers, judged faster.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ModelFile:
     format: str = ""
     source: str = ""
     notes: tuple[str, ...] = ()
+    unpacked: bool = False
 
     @property
     def slug(self) -> str:

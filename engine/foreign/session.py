@@ -46,8 +46,9 @@ class FileSession:
     def __init__(self, content: bytes, model: ModelFile) -> None:
         """Open the file; raise UserError with the runtime's own reason if that fails."""
         self._input, self._output = model.input, model.output
-        opened = _open_onnx if model.runtime == "onnxruntime" else _open_litert
-        self._run = opened(content, model.input.name, model.output.name)
+        names = model.input.name, model.output.name
+        is_onnx = model.runtime == "onnxruntime"
+        self._run = _open_onnx(content, *names, model.unpacked) if is_onnx else _open_litert(content, *names)
 
     def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
         """Return real outputs (n, ...) for normalised images (n, *input_shape), called in the file's own
@@ -92,10 +93,12 @@ def decode(outputs: NDArray[Any], form: OutputForm) -> NDArray[Any]:
     return codes * form.scale
 
 
-def _open_onnx(content: bytes, source: str, output: str) -> _Run:
+def _open_onnx(content: bytes, source: str, output: str, unpacked: bool) -> _Run:
     options = ort.SessionOptions()  # onnxruntime's own optimisation: what people deploy with
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    if unpacked:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
     try:
         session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except FAILURES as error:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.files.npz import read_npz, write_npz
 from engine.files.space import room_for
+from engine.predictions.deployed import check_allocation, check_times
 from engine.predictions.folder import read_folder, write_folder
 from engine.predictions.probabilities import check_probabilities
 from engine.samples import sample_predictions
@@ -37,6 +38,10 @@ _KNOWN = (
     "bytes",
     "file_sha256",
     "reference",
+    "latency",
+    "latency_spread",
+    "latency_unpacked",
+    "allocation",
 )
 
 
@@ -76,7 +81,8 @@ def make_predictions(
 
     teacher (N, K) and candidates (M, N, K) are probabilities. Optional, by keyword: labels (N,), names (M,),
     cost (M,), calibration (int), teacher_test (T, K), candidates_test (M, T, K), labels_test (T,),
-    class_names (K,), files (N,), missing (any) with missing_reasons, bytes (M,), file_sha256 (M,), reference.
+    class_names (K,), files (N,), missing (any) with missing_reasons, bytes (M,), file_sha256 (M,), reference,
+    latency, latency_spread and latency_unpacked (M,) with nan where not measured, allocation (JSON text).
     """
     unknown = sorted(set(optional) - set(_KNOWN))
     if unknown:
@@ -98,6 +104,10 @@ def make_predictions(
         bytes=_check_sizes("bytes", optional.get("bytes"), n_candidates),
         file_sha256=_strings("file_sha256", optional.get("file_sha256"), n_candidates),
         reference=_check_reference(optional.get("reference")),
+        latency=check_times("latency", optional.get("latency"), n_candidates),
+        latency_spread=check_times("latency_spread", optional.get("latency_spread"), n_candidates),
+        latency_unpacked=check_times("latency_unpacked", optional.get("latency_unpacked"), n_candidates),
+        allocation=check_allocation(optional.get("allocation")),
         class_names=_distinct("class_names", _strings("class_names", optional.get("class_names"), n_classes)),
         files=_strings("files", optional.get("files"), n_images),
         missing=_listed(optional.get("missing")),

@@ -107,6 +107,7 @@ def _file_parts(model: ModelFile, pools: Sequence[Pool], store: Path) -> tuple[P
         "output": [given.name, given.kind, given.n_classes, given.dtype, given.scale, given.zero_point],
         "batch": [taken.batch, batch_size(taken.preprocessing)],
         "runner": _FILE_VERSION,
+        **({"unpacked": True} if model.unpacked else {}),
     }
     return _parts(key, pools, store)
 

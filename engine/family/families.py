@@ -1,0 +1,117 @@
+"""The families to choose from: the paper's 72, the candidates people deploy, or both.
+
+Knows which recipes belong to which family and what they are expected to cost. Builds and runs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.family.cost import cost
+from engine.family.kinds import (
+    RANGE_METHODS,
+    AnyRecipe,
+    CorrectedRecipe,
+    MixedRecipe,
+    StaticRecipe,
+    Tailored,
+)
+from engine.family.quantize import n_output_channels
+from engine.family.recipes import custom_family, standard_family
+from engine.types import Recipe, Teacher, UserError
+
+FamilyName = Literal["paper", "deploy", "all"]
+FAMILIES: tuple[FamilyName, ...] = get_args(FamilyName)
+FAMILY_WORDS: dict[FamilyName, str] = {
+    "paper": "the paper's 72: weights only, made without images",
+    "deploy": "what people deploy: weights only, weights and activations in 8 bits, mixed and corrected",
+    "all": "both",
+}
+# bits of the uniform candidates whose memory mixed ones are offered at; fractions lie between two of them
+_MIXED_AT = (2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
+_OPTIMISED_AT = (2.5, 3.0, 4.0)
+
+
+def make_family(name: FamilyName, teacher: Teacher, budget: float | None = None) -> tuple[AnyRecipe, ...]:
+    """Return a family's recipes in order. `budget`, a share of the float memory, adds mixed candidates at
+    just that.
+
+    >>> len(FAMILIES)
+    3
+    """
+    paper: tuple[AnyRecipe, ...] = standard_family()
+    if name == "paper":
+        return paper
+    deploy = _deploy_family(teacher, budget)
+    return deploy if name == "deploy" else tuple(dict.fromkeys([*paper, *deploy]))
+
+
+def _deploy_family(teacher: Teacher, budget: float | None) -> tuple[AnyRecipe, ...]:
+    ends = (False, True) if len(teacher.kernels) > 2 else (False,)
+    weights = custom_family((3, 4, 5, 6, 8), (99.5, 100.0), ("channel",), ends)
+    static = [StaticRecipe(g, m, e) for g in ("channel", "tensor") for m in RANGE_METHODS for e in ends]
+    corrected = [
+        CorrectedRecipe(Recipe(bits, 100.0, "channel", e), c)
+        for bits in (3, 4)
+        for c in ("bc", "opt")
+        for e in ends
+    ]
+    return (*weights, *static, *_mixed(teacher, budget), *corrected)
+
+
+def _mixed(teacher: Teacher, budget: float | None) -> tuple[MixedRecipe, ...]:
+    """Return mixed candidates along the teacher's own frontier and at the budget, smallest first."""
+    plain = {share_at(teacher, bits) for bits in _MIXED_AT}
+    optimised = {share_at(teacher, bits) for bits in _OPTIMISED_AT}
+    if budget is not None and share_at(teacher, 2) <= budget < 1:
+        plain.add(math.floor(budget * 1e4) / 1e4)
+        optimised.add(math.floor(budget * 1e4) / 1e4)
+    made = [MixedRecipe(s) for s in plain] + [MixedRecipe(s, True) for s in optimised]
+    return tuple(sorted(made))
+
+
+def share_at(teacher: Teacher, bits: float) -> float:
+    """Return the share of the float memory that uniform candidates of `bits` take, rounded up to a percent."""
+    low, high = (cost(teacher, Recipe(b, 100.0, "channel", False)) for b in (2, 8))
+    exact = low + (high - low) * (bits - 2) / 6
+    return min(0.99, math.ceil(exact * 100) / 100)
+
+
+def expected_cost(teacher: Teacher, recipe: AnyRecipe) -> float:
+    """Return a candidate's share of the float memory before it is built: exact for weight-only ones, the limit
+    for mixed ones, an upper estimate for W8A8.
+    """
+    if isinstance(recipe, Recipe):
+        return cost(teacher, recipe)
+    if isinstance(recipe, CorrectedRecipe):
+        return cost(teacher, recipe.recipe)
+    if isinstance(recipe, MixedRecipe):
+        return recipe.share
+    plain = Recipe(8, 100.0, recipe.granularity, recipe.float_ends)
+    # BatchNorm goes, which makes up for what each channel gains: a bias of 32 bits and its scale
+    biases = sum(4 * n_output_channels(kernel) for kernel in teacher.kernels)
+    return cost(teacher, plain) + biases / teacher.float_bytes
+
+
+def expected_costs(teacher: Teacher, recipes: Sequence[AnyRecipe]) -> NDArray[np.float64]:
+    """Return `expected_cost` of every recipe, shape (M,)."""
+    return np.array([expected_cost(teacher, recipe) for recipe in recipes], np.float64)
+
+
+def split_family(recipes: Sequence[AnyRecipe]) -> tuple[tuple[Recipe, ...], tuple[Tailored, ...]]:
+    """Return those made from weights alone, and those that need calibration images."""
+    weights = tuple(recipe for recipe in recipes if isinstance(recipe, Recipe))
+    return weights, tuple(recipe for recipe in recipes if not isinstance(recipe, Recipe))
+
+
+def parse_family(text: str) -> FamilyName:
+    """Return the family a word names; raise UserError otherwise."""
+    for name in FAMILIES:
+        if text.strip() == name:
+            return name
+    raise UserError(f"there is no family {text!r}.", f"Use one of: {', '.join(FAMILIES)}.", option="family")
