@@ -34,6 +34,7 @@ class Layer:
     node: onnx.NodeProto
     order: NDArray[np.int64]  # of the operator's inputs in the kernel's layout
     groups: int
+    window: tuple[int, ...]  # the sides of a convolution's kernel
     mean: NDArray[np.float64] = field(init=False)
     second: NDArray[np.float32] = field(init=False)
     count: int = 0
@@ -54,13 +55,15 @@ class Layer:
         """Return the inputs as (groups, n, fan_in), in the operator's order."""
         if self.node.op_type != "Conv":
             return np.asarray(values, np.float32).reshape(1, -1, values.shape[-1])
-        return _patches(values, self.node, self.groups)
+        return _patches(values, self.node, self.groups, self.window)
 
 
-def _patches(values: Floats, node: onnx.NodeProto, groups: int) -> NDArray[np.float32]:
+def _patches(
+    values: Floats, node: onnx.NodeProto, groups: int, window: tuple[int, ...]
+) -> NDArray[np.float32]:
     """Return the windows a convolution sees at some positions: (groups, n * positions, fan_in)."""
-    window, strides, dilations = (
-        [int(v) for v in attribute(node, name, [1, 1])] for name in ("kernel_shape", "strides", "dilations")
+    strides, dilations = (
+        [int(v) for v in attribute(node, name, [1, 1])] for name in ("strides", "dilations")
     )
     reach = [d * (k - 1) + 1 for k, d in zip(window, dilations, strict=True)]
     padded = np.pad(values, ((0, 0), (0, 0), *_padding(node, values.shape[2:], reach, strides)))
@@ -113,38 +116,45 @@ def _layers(graph: onnx.GraphProto) -> Iterator[Layer]:
     for slot, kernel in slots:
         if kernel is None or names.count(kernel.name) > 1 or slot.index != 1:
             continue
-        order = _input_order(view, slot, kernel)
+        perms = _transposes(view, slot)
+        if perms is None:
+            continue
+        shape = kernel.shape
+        for perm in perms:
+            shape = tuple(shape[axis] for axis in perm)
+        order = _input_order(slot.node, kernel, shape, perms)
         if order is None or len(order) > MOST_INPUTS:
             continue
         is_conv = slot.node.op_type == "Conv"
         groups = int(attribute(slot.node, "group", 1)) if is_conv else 1
-        yield Layer(kernel, slot.node, order, groups)
+        yield Layer(kernel, slot.node, order, groups, shape[2:])
 
 
-def _input_order(view: GraphView, slot: Slot, kernel: Kernel) -> NDArray[np.int64] | None:
-    """Return, for each input of a channel row of the kernel, its place among the operator's own; None if the
-    layout is another.
+def _transposes(view: GraphView, slot: Slot) -> list[tuple[int, ...]] | None:
+    """Return the transposes between a stored weight and the operator, first one first; None if it is moved
+    otherwise.
     """
-    node = slot.node
-    if node.op_type not in ("Conv", "Gemm", "MatMul") or (
-        node.op_type == "Gemm" and attribute(node, "transA", 0)
-    ):
-        return None
     perms: list[tuple[int, ...]] = []
     value = slot.value
     while value not in view.initializers:
         move = view.producers[value]
         if move.op_type != "Transpose":
             return None
-        perms.append(tuple(attribute(move, "perm", ())))
+        perms.insert(0, tuple(attribute(move, "perm", ())))
         value = move.input[0]
-    shape = kernel.shape
-    for perm in perms[::-1]:
-        shape = tuple(shape[axis] for axis in perm)
+    return perms
+
+
+def _input_order(
+    node: onnx.NodeProto, kernel: Kernel, shape: tuple[int, ...], perms: list[tuple[int, ...]]
+) -> NDArray[np.int64] | None:
+    """Return, for each input of a channel row of the kernel, its place among the operator's own, whose weight
+    has `shape`; None if the layout is another.
+    """
     places = _places(node, shape)
     if places is None:
         return None
-    for perm in perms:
+    for perm in perms[::-1]:
         places = places.transpose(np.argsort(perm))
     rows = channel_rows(np.ascontiguousarray(places), kernel)
     return np.ascontiguousarray(rows[0]) if (rows == rows[0]).all() else None
@@ -157,7 +167,8 @@ def _places(node: onnx.NodeProto, shape: tuple[int, ...]) -> NDArray[np.int64] |
             return None
         fan_in = int(np.prod(shape[1:]))
         return np.broadcast_to(np.arange(fan_in).reshape(shape[1:]), shape)
-    if len(shape) != 2:
+    transposed = node.op_type == "Gemm" and attribute(node, "transA", 0)
+    if node.op_type not in ("Gemm", "MatMul") or len(shape) != 2 or transposed:
         return None
     if node.op_type == "Gemm" and attribute(node, "transB", 0):
         return np.broadcast_to(np.arange(shape[1]), shape)

@@ -1,0 +1,1 @@
+"""Candidates made with calibration images."""

@@ -1,0 +1,120 @@
+"""Corrected candidates: what layers read, biases that give a channel its mean back, rounding that keeps
+outputs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import numpy_helper
+
+from engine.deploy.calibration import Calibration, calibrate_on
+from engine.deploy.clipping import clipped
+from engine.deploy.mended import MendingFactory, constants_behind
+from engine.deploy.mixed import MixedFactory
+from engine.deploy.moments import collect_moments, mean_shift
+from engine.deploy.rounding import optimised
+from engine.family.kinds import CorrectedRecipe, MixedRecipe
+from engine.family.quantize import channel_rows, dequantize
+from engine.types import Recipe, Teacher
+from tests.tiny_teacher import tiny_teacher
+
+RECIPE = Recipe(3, 100.0, "channel", False)
+
+
+@pytest.fixture
+def calibration() -> Calibration:
+    images = np.random.default_rng(3).standard_normal((48, 3, 16, 16)).astype(np.float32)
+    return calibrate_on(tiny_teacher(width=12), images)
+
+
+def values(model: onnx.ModelProto, names: list[str], images: np.ndarray) -> dict[str, np.ndarray]:
+    watched = onnx.ModelProto()
+    watched.CopyFrom(model)
+    present = {item.name for item in watched.graph.output}
+    watched.graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(name) for name in names if name not in present
+    )
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(watched.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return dict(zip(names, session.run(names, {"x": images}), strict=True))
+
+
+def graph_of(teacher: Teacher) -> onnx.ModelProto:
+    return onnx.ModelProto.FromString(teacher.graph)
+
+
+def test_moments_say_what_the_layers_put_out(calibration: Calibration) -> None:
+    """mean(W x) = W mean(x), and the second moments give the mean square of the outputs: onnxruntime's own."""
+    teacher, layers = calibration.teacher, collect_moments(calibration)
+    assert set(layers) == set(teacher.weights)
+    seen = values(graph_of(teacher), ["a", "d", "e"], calibration.images)
+    # at 16 x 16 every second position is taken, so the figures are those of a sample
+    for name, output in (("stem", "a"), ("depthwise", "d"), ("point", "e")):
+        layer, weights = layers[name], teacher.weights[name]
+        expected = seen[output].mean(axis=(0, 2, 3))
+        scale = float(np.sqrt((seen[output] ** 2).mean()))
+        np.testing.assert_allclose(mean_shift(layer, weights), expected, atol=0.1 * scale)
+        rows = channel_rows(weights, layer.kernel).reshape(layer.groups, -1, layer.second.shape[1])
+        power = np.einsum("goi,gij,goj->go", rows, layer.second, rows).reshape(-1)
+        np.testing.assert_allclose(power, (seen[output] ** 2).mean(axis=(0, 2, 3)), rtol=0.25)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+@pytest.mark.parametrize("name", ["stem", "depthwise", "point", "head"])
+def test_optimised_rounding_changes_outputs_less(calibration: Calibration, name: str, bits: int) -> None:
+    layer = collect_moments(calibration)[name]
+    weights = calibration.teacher.weights[name]
+
+    def change(made: np.ndarray) -> float:
+        gap = channel_rows(made - weights, layer.kernel).reshape(layer.groups, -1, layer.second.shape[1])
+        return float(np.einsum("goi,gij,goj->", gap, layer.second, gap))
+
+    ours = optimised(weights, layer, bits)
+    top = 2 ** (bits - 1) - 1
+    assert np.abs(ours.codes).max() <= top
+    assert change(dequantize(ours)) <= change(dequantize(clipped(weights, layer.kernel, bits).quantized))
+
+
+def test_corrected_biases_give_each_channel_its_mean_back(calibration: Calibration, tmp_path: Path) -> None:
+    factory = MendingFactory(calibration, MixedFactory(calibration, tmp_path))
+    teacher = calibration.teacher
+    mended = onnx.ModelProto.FromString(factory.make(CorrectedRecipe(RECIPE, "bc")).content)
+    places = constants_behind(graph_of(teacher).graph)
+    assert {c.name: c.sign for c in places.values()} == {"bn.mean": -1, "head.bias": 1}
+    before = values(graph_of(teacher), ["b"], calibration.images)["b"].mean(axis=(0, 2, 3))
+    after = values(mended, ["b"], calibration.images)["b"].mean(axis=(0, 2, 3))
+    plain = onnx.ModelProto()
+    plain.CopyFrom(mended)
+    stored = {t.name: t for t in graph_of(teacher).graph.initializer}
+    for tensor in plain.graph.initializer:
+        if tensor.name in ("bn.mean", "head.bias"):
+            tensor.CopyFrom(stored[tensor.name])
+    uncorrected = values(plain, ["b"], calibration.images)["b"].mean(axis=(0, 2, 3))
+    assert np.abs(after - before).max() < 0.3 * np.abs(uncorrected - before).max()
+
+
+def test_only_the_integers_differ_in_an_optimised_file(calibration: Calibration, tmp_path: Path) -> None:
+    factory = MendingFactory(calibration, MixedFactory(calibration, tmp_path))
+    made = factory.make(CorrectedRecipe(RECIPE, "opt"))
+    stored = {t.name: numpy_helper.to_array(t) for t in graph_of(calibration.teacher).graph.initializer}
+    written = {t.name: t for t in onnx.ModelProto.FromString(made.content).graph.initializer}
+    for name in ("bn.mean", "bn.bias", "head.bias"):
+        np.testing.assert_array_equal(numpy_helper.to_array(written[name]), stored[name])
+    assert made.notes == ("4 of 4 layers were rounded with what they read on calibration images.",)
+    assert made.facts["calibration_images"] == list(calibration.digests)
+
+
+def test_a_mixed_candidate_can_be_rounded_so_too(calibration: Calibration, tmp_path: Path) -> None:
+    mixed = MixedFactory(calibration, tmp_path)
+    factory = MendingFactory(calibration, mixed)
+    plain, rounded = mixed.make(MixedRecipe(0.3)), factory.make(MixedRecipe(0.3, True))
+    assert plain.facts["allocation"] == rounded.facts["allocation"]
+    assert plain.weight_bytes == rounded.weight_bytes
+    assert plain.content != rounded.content
