@@ -5,8 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.parts.page import PAGES, STYLE
+from pages.ui.parts.progress import running_jobs
+from pages.ui.parts.projects import ask_to_start_over
 from pages.ui.session.record import Step
-from pages.ui.session.state import Session, current_session, reset_session
+from pages.ui.session.state import Session, current_session
 from pages.ui.show.words import counted
 
 STEPS = {
@@ -45,20 +47,22 @@ def sidebar(session: Session) -> None:
             }.items():
                 st.caption(name)
                 st.text(value)
+        running_jobs(session)
         if st.button(
             "Start over",
             icon=":material/restart_alt:",
             type="tertiary",
-            help="Forget the teacher, the labels and every result.",
+            help="Begin with another teacher; you are asked first.",
         ):
-            reset_session()
-            st.rerun()
+            ask_to_start_over(session)
 
 
 st.set_page_config(page_title="Anchorpoint", page_icon="⚓", layout="wide")
 session = current_session()
 pages = [page(session, name) for name in PAGES]
-current = st.navigation({"From teacher to file": pages[:5], "Look closer": pages[5:]})
+current = st.navigation(
+    {"From teacher to file": pages[:5], "Look closer": pages[5:9], "Your work": pages[9:]}
+)
 if wanted := session.enter():
     st.switch_page(wanted)
 sidebar(session)

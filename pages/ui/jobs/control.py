@@ -8,9 +8,11 @@ server.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -130,6 +132,21 @@ def cancel(folder: Path, kind: str) -> None:
     job = stored_job(folder, kind)
     if job is not None and job.is_alive:
         cancel_file(folder, job.id).touch()
+
+
+def stop_all(folder: Path) -> None:
+    """End every job of the folder now: it is about to be moved. What they had finished is kept, and each can
+    be resumed.
+    """
+    for path in (folder / "jobs").glob("*.json"):
+        job = stored_job(folder, path.stem)
+        if job is None or not is_locked(lock_file(folder, job.kind)):
+            continue
+        cancel(folder, job.kind)
+        if job.pid:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(job.pid, signal.SIGKILL)
+        save_job(folder, replace(job, state="interrupted"))
 
 
 def forget(folder: Path, kind: str) -> None:

@@ -27,6 +27,7 @@ PAGES = {
     "compare": ("Compare", ":material/compare:"),
     "collapse": ("Confidence collapse", ":material/monitor_heart:"),
     "study": ("Study", ":material/science:"),
+    "projects": ("Projects", ":material/folder_copy:"),
 }
 
 
@@ -53,6 +54,12 @@ def page_head(session: Session, page: str, question: str) -> None:
             for word, meaning in GLOSSARY.items():
                 st.markdown(f"**{word}.** {meaning}")
     st.caption(question)
+    if session.is_lost:
+        st.warning(
+            "The session this address names is not here: it expired, was deleted, or the address is incomplete."
+            " You are in a new one.",
+            icon=":material/link_off:",
+        )
     if session.host.is_demo:
         st.caption(
             ":material/info: Public demo: no paths on the server, no downloads, small uploads, and what you"

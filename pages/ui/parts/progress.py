@@ -10,11 +10,19 @@ import streamlit as st
 
 from pages.ui.jobs import control as jobs
 from pages.ui.jobs.control import Job
-from pages.ui.parts.page import plain
+from pages.ui.parts.page import link, plain
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted, duration
 
 _POLL_SECONDS = 0.7
+# Each kind of job: the page that shows it in full, and its name.
+JOB_PAGES = {
+    "import": ("teacher", "Reading the model"),
+    "check": ("target", "Checking the images"),
+    "predict": ("target", "Running the family"),
+    "export": ("export", "Writing the file"),
+    "study": ("study", "Running the study"),
+}
 
 
 def watch_job(session: Session, kind: str, title: str) -> Job | None:
@@ -54,6 +62,26 @@ def _poll(session: Session, kind: str, title: str) -> None:
             st.caption(progress_words(job))
         if st.button("Cancel", key=f"cancel-{kind}", icon=":material/stop_circle:", type="tertiary"):
             jobs.cancel(session.folder, kind)
+
+
+def running_jobs(session: Session) -> None:
+    """Every job that is at work, with its time left: on all pages, so that nobody wonders whether it goes on."""
+    if any(_is_alive(session, kind) for kind in JOB_PAGES):
+        _poll_all(session)
+
+
+@st.fragment(run_every=3 * _POLL_SECONDS)
+def _poll_all(session: Session) -> None:
+    for kind, (page, title) in JOB_PAGES.items():
+        job = jobs.job_of(session.folder, kind)
+        if job is not None and job.is_alive:
+            link(page, title)
+            st.progress(job.fraction if job.total else 0.0, text=progress_words(job))
+
+
+def _is_alive(session: Session, kind: str) -> bool:
+    job = jobs.job_of(session.folder, kind)
+    return job is not None and job.is_alive
 
 
 def progress_words(job: Job) -> str:

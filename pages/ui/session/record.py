@@ -35,6 +35,7 @@ class Record:
 
     origin: str = _at(Step.TEACHER, "")  # sample, timm, file or predictions
     title: str = _at(Step.TEACHER, "")
+    project: str = _at(Step.TEACHER, "")  # a name of one's own for this work
     sample: str = _at(Step.TEACHER, "")
     # preprocessing was changed, so shipped predictions no longer apply
     is_edited: bool = _at(Step.TEACHER, False)
@@ -85,15 +86,24 @@ class Record:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Record:
-        """Read a stored record; fields of an older version are ignored, missing ones take their default."""
-        known = {f.name for f in fields(cls)}
-        return cls(
-            **{
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in values.items()
-                if key in known
-            }
-        )
+        """Read a stored record; fields of an older version, or of another type, take their default."""
+        found = {}
+        for f in fields(cls):
+            value = values.get(f.name)
+            given = tuple(value) if isinstance(value, list) else value
+            if _fits(given, f.default):
+                found[f.name] = given
+        return cls(**found)
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a stored value can stand in place of a default: a record may come from a stranger's file."""
+    if isinstance(default, tuple):
+        kinds = {bool: (bool,), str: (str,)}.get(type(default[0]), (int, float))
+        return isinstance(value, tuple) and all(type(item) in kinds for item in value) and len(value) > 0
+    if default is None:
+        return type(value) in (int, float)
+    return type(value) is type(default)
 
 
 # Files of the session's folder that belong to a step's result; forgetting the step deletes them.

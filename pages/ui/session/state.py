@@ -29,6 +29,7 @@ from pages.ui.session.record import FILES, JOBS, Record, Step
 from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, sweep, write_json
 from pages.ui.workspace.hosting import Hosting, hosting
 from pages.ui.workspace.images import open_target
+from pages.ui.workspace.projects import put_away, recover, take_up
 
 T = TypeVar("T")
 _KEY = "anchorpoint"
@@ -47,7 +48,9 @@ class Session:
         self._stamp = 0
         self.has_entered = False  # app.py has run for this visitor
         self.wanted = ""  # the page to open once it has
+        self.is_lost = False  # the address named a session that is not here
         self.record = Record()
+        recover(folder)
         self.refresh()
 
     def enter(self) -> str:
@@ -92,12 +95,51 @@ class Session:
         self.save()
 
     def restart(self, **values: Any) -> None:
-        """Begin again with another teacher, or with nothing at all."""
+        """Begin again with another teacher, or with nothing at all; what was at hand is kept as a project."""
+        if self.is_worth_keeping:
+            self.put_away()
         self.record = Record(**values)
         for step in Step:
             self._drop(step)
         self._memory.clear()
         self.save()
+
+    # --- projects -----------------------------------------------------------------------------
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether the work at hand holds anything that cannot be had again with one click."""
+        changes = [
+            change for change in self.book.changes if any(e.source != "file" for e in change.entries.values())
+        ]
+        return bool(self.record.origin) and (
+            bool(changes)
+            or bool(self.record.chosen)
+            or (self.record.origin != "sample" and bool(self.teacher or self.predictions))
+            or (self.folder / "predictions.npz").exists()
+        )
+
+    def put_away(self, *, spare: str = "") -> None:
+        """Keep the work at hand as a project and begin with nothing."""
+        self.save()
+        jobs.stop_all(self.folder)
+        put_away(self.folder, spare=spare)
+        self.record = Record()
+        self._memory.clear()
+        self.save()
+
+    def take_up(self, project: str) -> None:
+        """Go on with a project; what was at hand takes its place among them."""
+        if self.is_worth_keeping:
+            self.put_away(spare=project)
+        else:
+            self.restart()
+        remove(self.folder / RECORD)
+        take_up(self.folder, project)
+        (self.folder / RECORD).touch()
+        self._memory.clear()
+        self._stamp = 0
+        self.refresh()
 
     def save(self) -> None:
         write_json(self.folder / RECORD, self.record.to_json())
@@ -314,6 +356,7 @@ def current_session() -> Session:
         if not known:
             sweep(host.root, host.expiry_seconds)
         session = Session(host.root / (asked if known else new_id()), host)
+        session.is_lost = bool(asked) and not known
         if known:
             (session.folder / RECORD).touch()  # opening a session puts off its expiry
         st.session_state[_KEY] = session
@@ -324,9 +367,9 @@ def current_session() -> Session:
 
 
 def reset_session() -> None:
-    """Forget everything this visitor did, and give them a fresh folder."""
+    """Forget everything this visitor did, projects included, and give them a fresh folder."""
     session: Session | None = st.session_state.pop(_KEY, None)
     if session is not None:
-        session.restart()
+        jobs.stop_all(session.folder)
         remove(session.folder)
     st.query_params.pop(_QUERY, None)

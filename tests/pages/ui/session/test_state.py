@@ -15,6 +15,7 @@ from pages.ui.session.record import Record, Step
 from pages.ui.session.state import Session
 from pages.ui.workspace.folder import is_id, is_locked, locked, new_id, sweep, write_bytes
 from pages.ui.workspace.hosting import hosting
+from pages.ui.workspace.projects import projects
 from tests.pages.driving import go, open_app, session_of, text_of, with_sample
 
 pytestmark = pytest.mark.usefixtures("sample_folder", "started")
@@ -76,11 +77,13 @@ def test_a_change_forgets_everything_after_it(
     assert (record.budget == 0.3) == (keep >= Step.CANDIDATES)
 
 
-def test_restart_forgets_all(workspace: Path) -> None:
+def test_restart_begins_with_nothing_and_keeps_what_was_there(workspace: Path) -> None:
     session = filled(workspace)
     session.restart()
     assert session.record == Record()
-    assert [path.name for path in session.folder.iterdir()] == ["session.json"]
+    assert {path.name for path in session.folder.iterdir()} == {"session.json", "projects"}
+    (kept,) = projects(session.folder)
+    assert kept.chosen == "b8-tensor-q100"
 
 
 def test_refresh_and_server_restart_find_the_session_again(workspace: Path) -> None:

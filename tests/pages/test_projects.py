@@ -1,0 +1,79 @@
+"""The Projects page and the question before starting over: nothing is lost by a careless click."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+
+from pages.ui.session.actions import open_sample
+from pages.ui.session.labels import mark
+from pages.ui.workspace.projects import projects
+from tests.pages.driving import go, open_app, session_of, text_of, with_sample
+
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
+
+
+def test_loading_another_teacher_keeps_typed_labels_as_a_project() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    mark(session, 3, 1)
+    before = session.book.labeled
+    open_sample(session, "pacs-sketch")
+    assert session.book.labeled != before
+    assert [project.name for project in projects(session.folder)] == ["Digits: ResNet (PyTorch)"]
+    go(app, "projects")
+    app.button(key=f"open-{projects(session.folder)[0].id}").click().run()
+    assert not app.exception
+    assert session_of(app).book.labeled == before
+    assert session_of(app).record.sample == "digits-resnet"
+
+
+def test_a_sample_nobody_touched_is_not_worth_a_project() -> None:
+    app = with_sample(open_app())
+    open_sample(session_of(app), "pacs-sketch")
+    assert projects(session_of(app).folder) == ()
+
+
+def test_start_over_asks_and_says_what_there_is() -> None:
+    app = with_sample(open_app())
+    mark(session_of(app), 3, 1)
+    go(app, "choose").sidebar.button[0].click().run()
+    assert session_of(app).record.origin == "sample"  # nothing happened yet
+    text = text_of(app)
+    assert "26 labels" in text or "25 labels" in text
+    assert "kept under Projects" in text
+    app.button(key="start-over-sure").click().run()
+    assert session_of(app).record.origin == ""
+    assert len(projects(session_of(app).folder)) == 1
+
+
+def test_projects_can_be_renamed_and_deleted_after_a_question() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    mark(session, 3, 1)
+    session.put_away()
+    go(app, "projects")
+    project = projects(session.folder)[0]
+    app.text_input(key=f"name-{project.id}").set_value("clinic").run()
+    app.button(key=f"rename-{project.id}").click().run()
+    assert "clinic" in text_of(app)
+    app.button(key=f"delete-{project.id}").click().run()
+    assert len(projects(session.folder)) == 1
+    app.button(key="delete-sure").click().run()
+    assert projects(session.folder) == ()
+
+
+def test_a_wrong_project_file_is_answered_in_a_sentence() -> None:
+    app = go(open_app(), "projects")
+    app.file_uploader(key="project-file").upload(
+        "x.zip", BytesIO(b"no zip").getvalue(), "application/zip"
+    ).run()
+    next(button for button in app.button if button.label == "Add this project").click().run()
+    assert "cannot be read" in text_of(app)
+
+
+def test_an_unknown_address_says_so() -> None:
+    app = open_app("A" * 22)
+    assert "is not here" in text_of(app)
+    assert "is not here" not in text_of(open_app())
