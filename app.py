@@ -32,13 +32,13 @@ def page(session: Session, name: str) -> st.Page:
     )
 
 
-def sidebar(session: Session) -> None:
-    """What was loaded, how many labels there are, what was chosen; and the way back to the start."""
+def sidebar(session: Session) -> bool:
+    """What was loaded, how many labels there are, what was chosen; and whether to start over was asked."""
     record = session.record
     with st.sidebar:
         if not record.origin:
             st.caption("Start with a sample or your own model on the Teacher page.")
-            return
+            return False
         with st.container(border=True, gap="xsmall"):
             for name, value in {
                 "Teacher": record.title,
@@ -48,13 +48,13 @@ def sidebar(session: Session) -> None:
                 st.caption(name)
                 st.text(value)
         running_jobs(session)
-        if st.button(
+        return st.button(
             "Start over",
+            key="start-over",
             icon=":material/restart_alt:",
             type="tertiary",
             help="Begin with another teacher; you are asked first.",
-        ):
-            ask_to_start_over(session)
+        )
 
 
 st.set_page_config(page_title="Anchorpoint", page_icon="⚓", layout="wide")
@@ -65,6 +65,7 @@ current = st.navigation(
 )
 if wanted := session.enter():
     st.switch_page(wanted)
-sidebar(session)
+if sidebar(session):
+    ask_to_start_over(session)
 st.html(STYLE)
 current.run()

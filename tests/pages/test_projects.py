@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from pages.ui.session.actions import open_sample
 from pages.ui.session.labels import mark
@@ -35,17 +36,25 @@ def test_a_sample_nobody_touched_is_not_worth_a_project() -> None:
     assert projects(session_of(app).folder) == ()
 
 
+def asking() -> None:
+    from pages.ui.parts.projects import ask_to_start_over
+    from pages.ui.session.state import current_session
+
+    ask_to_start_over(current_session())
+
+
 def test_start_over_asks_and_says_what_there_is() -> None:
-    app = with_sample(open_app())
-    mark(session_of(app), 3, 1)
-    go(app, "choose").sidebar.button[0].click().run()
-    assert session_of(app).record.origin == "sample"  # nothing happened yet
-    text = text_of(app)
-    assert "26 labels" in text or "25 labels" in text
+    session = session_of(with_sample(open_app()))
+    mark(session, 3, 1)
+    app = AppTest.from_function(asking)
+    app.query_params["session"] = session.folder.name
+    text = text_of(app.run())
+    assert f"{len(session.rows)} labels" in text
     assert "kept under Projects" in text
+    assert session_of(app).record.origin == "sample"  # nothing happened yet
     app.button(key="start-over-sure").click().run()
     assert session_of(app).record.origin == ""
-    assert len(projects(session_of(app).folder)) == 1
+    assert len(projects(session.folder)) == 1
 
 
 def test_projects_can_be_renamed_and_deleted_after_a_question() -> None:
