@@ -19,10 +19,14 @@ from engine.commands.predict_arguments import (
     check_out_file,
     choose_family,
     pool_labels,
+    stated_budget,
 )
 from engine.commands.progress import progress_bar
 from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
 from engine.diagnose.evidence import structural_problems, teacher_problems
+from engine.family.families import FAMILIES, split_family
+from engine.family.kinds import AnyRecipe
+from engine.predictions.deployed import read_allocation
 from engine.predictions.gather import labels_in_pool_order, reading
 from engine.predictions.machine import available_cores
 from engine.predictions.memory import peak_memory_estimate
@@ -30,7 +34,7 @@ from engine.predictions.pixels import Pool, PoolOptions, prepare_pool
 from engine.predictions.runner import ProgressReport
 from engine.predictions.store import default_store
 from engine.target import ImageSet, duplicates, open_images
-from engine.types import UNLABELED, Ints, Predictions, Recipe, Teacher, UserError
+from engine.types import UNLABELED, Ints, Predictions, Teacher, UserError
 
 HELP = "run a teacher and its quantized candidates over target images, or resume a run"
 
@@ -73,7 +77,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _family_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--budget", help="run only candidates within this weight memory: 0.22, 22%% or 1.1MB")
     group.add_argument(
-        "--candidates", help="run only these names or numbers of the standard 72, comma-separated"
+        "--family",
+        choices=FAMILIES,
+        help="paper: the 72 (default); deploy: also 8-bit activations, mixed and corrected; all: both",
+    )
+    group.add_argument(
+        "--latency",
+        action=argparse.BooleanOptionalAction,
+        help="time every candidate beside the teacher (default: with the families deploy and all)",
+    )
+    group.add_argument(
+        "--candidates",
+        help="run only these, comma-separated: numbers of the standard 72, or names of any kind",
     )
     group.add_argument("--bits", help="custom grid: bit widths, e.g. 4,8")
     group.add_argument("--percentiles", help="custom grid: clip percentiles, e.g. 99.5,100")
@@ -113,18 +128,20 @@ def _label_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
+    from engine.deploy.running import FamilyOptions, predict_family
     from engine.predictions.file import save_predictions
-    from engine.predictions.gather import predict
     from engine.predictions.split import hold_out
 
     _check(args)
     started = time.monotonic()
     plan = _make_plan(args)
-    predictions = predict(
+    timed = args.latency if args.latency is not None else bool(split_family(plan.recipes)[1])
+    predictions = predict_family(
         plan.teacher,
         plan.recipes,
         plan.images,
         store=plan.store,
+        family=FamilyOptions(n_test=plan.n_test, budget=stated_budget(plan.teacher, args), latency=timed),
         labels=plan.labels,
         workers=args.workers,
         on_progress=plan.bar,
@@ -149,7 +166,7 @@ class _Plan:
     """
 
     teacher: Teacher
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[AnyRecipe, ...]
     images: ImageSet
     pool: Pool
     labels: Ints | None
@@ -222,6 +239,9 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
         "n_labels": int((predictions.labels != UNLABELED).sum()),
         "candidates": list(predictions.names),
         "missing": list(predictions.missing),
+        "missing_reasons": list(predictions.missing_reasons),
+        "latency": None if predictions.latency is None else np.asarray(predictions.latency).tolist(),
+        "allocation": read_allocation(predictions.allocation),
         "cost": None if predictions.cost is None else np.asarray(predictions.cost).tolist(),
         "skipped": [{"name": bad.name, "reason": bad.reason} for bad in plan.pool.bad],
         "duplicates": [[plan.images.names[i] for i in group] for group in repeats],
@@ -253,6 +273,12 @@ def summary(result: dict[str, Any]) -> str:
         f"{result['file']}: {result['teacher']} and {done} of {done + missing} candidates on"
         f" {result['n_images']} images{test}, {result['n_labels']} labeled, in {result['seconds']:.0f} s."
     ]
+    lines += [
+        f"not judged: {name}, because {reason}."
+        for name, reason in zip(result["missing"], result["missing_reasons"], strict=False)
+    ]
+    if result["latency"] is not None:
+        lines.append("Times are relative to the float teacher, on this processor, one thread.")
     lines += [f"skipped {bad['name']}: {bad['reason']}" for bad in result["skipped"]]
     if result["duplicates"]:
         repeats = sum(len(group) - 1 for group in result["duplicates"])

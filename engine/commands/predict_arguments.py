@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from engine.commands.numbers import numbers
-from engine.family.cost import admissible, costs, parse_budget
+from engine.family.cost import admissible, parse_budget
+from engine.family.families import expected_costs, make_family, parse_family
+from engine.family.kinds import AnyRecipe, parse_any
 from engine.family.recipes import (
     BITS,
     GRANULARITIES_STANDARD,
@@ -51,7 +53,7 @@ def check_out_file(out: str) -> None:
         raise UserError(f"the folder of --out {out!r} cannot be written to. Write elsewhere.")
 
 
-def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
+def _grid(teacher: Teacher, args: argparse.Namespace, budget: float | None) -> tuple[AnyRecipe, ...]:
     custom = [
         option
         for option in ("bits", "percentiles", "granularity", "ends")
@@ -63,10 +65,14 @@ def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
                 f"--candidates picks from the standard 72 and --{custom[0]} makes another grid. Use one of"
                 " them."
             )
-        chosen = [parse_candidate(text, standard_family()) for text in args.candidates.split(",")]
+        chosen = [_candidate(text) for text in args.candidates.split(",")]
         if len(set(chosen)) < len(chosen):
             raise UserError(f"--candidates names one twice: {args.candidates}. Name each once.")
         return tuple(chosen)
+    if args.family is not None:
+        if custom:
+            raise UserError(f"--family names a family and --{custom[0]} makes another grid. Use one of them.")
+        return make_family(parse_family(args.family), teacher, budget)
     bits = numbers(args.bits, "--bits", float, "4,8") if args.bits is not None else BITS
     if not all(value in range(2, 9) for value in bits):
         raise UserError(f"--bits is {args.bits!r}; bit widths are whole numbers from 2 to 8.")
@@ -83,15 +89,30 @@ def _grid(args: argparse.Namespace) -> tuple[Recipe, ...]:
     )
 
 
-def choose_family(teacher: Teacher, args: argparse.Namespace) -> tuple[Recipe, ...]:
-    """Return the recipes to run: the standard 72, a custom grid or a list, within the budget if there is
-    one.
+def _candidate(text: str) -> AnyRecipe:
+    """Return the candidate a word names: a number of the standard 72, a name of theirs, or of any other
+    kind.
     """
-    recipes = _grid(args)
-    if args.budget is None:
+    if text.strip().lstrip("-").isdecimal():
+        return parse_candidate(text, standard_family())
+    recipe = parse_any(text)
+    return parse_candidate(text, standard_family()) if isinstance(recipe, Recipe) else recipe
+
+
+def stated_budget(teacher: Teacher, args: argparse.Namespace) -> float | None:
+    """Return the memory budget as a share of the float teacher, or None without one."""
+    return None if args.budget is None else parse_budget(args.budget, teacher.float_bytes)
+
+
+def choose_family(teacher: Teacher, args: argparse.Namespace) -> tuple[AnyRecipe, ...]:
+    """Return the recipes to run: the standard 72, another family, a custom grid or a list, within the budget
+    if there is one.
+    """
+    budget = stated_budget(teacher, args)
+    recipes = _grid(teacher, args, budget)
+    if budget is None:
         return recipes
-    budget = parse_budget(args.budget, teacher.float_bytes)
-    relative = costs(teacher, recipes)
+    relative = expected_costs(teacher, recipes)
     fitting = tuple(
         recipe for recipe, fits in zip(recipes, admissible(relative, budget), strict=True) if fits
     )

@@ -28,6 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", required=True, help=f"one of: {', '.join(METHODS)}")
     parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
     parser.add_argument(
+        "--max-latency",
+        type=float,
+        metavar="RATIO",
+        help="only candidates that take at most this share of the float teacher's time, e.g. 0.8, as measured"
+        " by the run on its processor",
+    )
+    parser.add_argument(
         "--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}"
     )
     parser.add_argument(
@@ -44,12 +51,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         args.method,
         predictions,
         labeled_sample(predictions, args.labels),
-        admissible=admissible_under(predictions, budget),
+        admissible=admissible_under(predictions, budget, max_latency=args.max_latency),
         anchor=args.anchor,
         floor=args.floor,
     )
     runner_up = None if choice.runner_up is None else predictions.names[choice.runner_up]
     record = {**choice_record(choice), "runner_up_name": runner_up, **_memory(predictions, choice.index)}
+    record |= _time(predictions, choice.index)
     if budget is not None and (stored := record["stored_cost"]) is not None and stored > budget:
         record["warnings"].append(
             f"An ONNX file of {choice.name} takes {stored:.1%} of the float memory, more than the budget of"
@@ -69,6 +77,19 @@ def _memory(predictions: Predictions, index: int) -> dict[str, Any]:
         "cost": float(predictions.cost[index]),
         "stored_cost": float(stored_costs(predictions.names, predictions.cost)[index]),
     }
+
+
+def _time(predictions: Predictions, index: int) -> dict[str, Any]:
+    """Time per image of a candidate relative to the float teacher, its spread, and with weights unpacked at
+    load; None where not known.
+    """
+    arrays = {
+        "latency": predictions.latency,
+        "latency_spread": predictions.latency_spread,
+        "latency_unpacked": predictions.latency_unpacked,
+    }
+    found = {name: None if array is None else float(array[index]) for name, array in arrays.items()}
+    return {name: None if value is None or value != value else value for name, value in found.items()}
 
 
 def with_class_names(predictions: Predictions, path: str | None) -> Predictions:
@@ -130,7 +151,7 @@ def summary(result: dict[str, Any]) -> str:
     n, close = result["n_labels"], result.get("probability_close")
     lines = [
         f"{result['method']} picks {result['name']} (index {result['index']}) with {n}"
-        f" label{'s' if n != 1 else ''}{_memory_words(result)}."
+        f" label{'s' if n != 1 else ''}{_memory_words(result)}{_time_words(result)}."
     ]
     score = f"score {result['scores'][result['index']]:.4g} ({result['better']} is better)"
     if close is not None:
@@ -161,3 +182,15 @@ def _memory_words(result: dict[str, Any]) -> str:
         else ""
     )
     return f"; it takes {cost:.1%} of the float memory{file}"
+
+
+def _time_words(result: dict[str, Any]) -> str:
+    if result["latency"] is None:
+        return ""
+    unpacked = result["latency_unpacked"]
+    also = (
+        ""
+        if unpacked is None
+        else f" with weights kept packed, {unpacked:.2f}x with weights unpacked at load"
+    )
+    return f"; on the processor that ran it, it takes {result['latency']:.2f}x the float teacher's time{also}"

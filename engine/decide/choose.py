@@ -29,13 +29,49 @@ def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStat
     )
 
 
-def admissible_under(predictions: Predictions, budget: float | None) -> Bools | None:
-    """Return the mask of candidates within a relative memory budget, or None for no budget.
+def admissible_under(
+    predictions: Predictions, budget: float | None, *, max_latency: float | None = None
+) -> Bools | None:
+    """Return the mask of candidates within a relative memory budget and a relative time, or None for no limit.
 
-    Raises UserError if the file has no costs or nothing fits.
+    Raises UserError if the file lacks what a limit is about, or nothing fits.
     """
-    if budget is None:
-        return None
+    small = None if budget is None else _within_memory(predictions, budget)
+    if max_latency is None:
+        return small
+    fast = _within_time(predictions, max_latency)
+    both = fast if small is None else fast & small
+    if not both.any():
+        raise UserError(
+            f"no candidate is both within {budget:.3g} of the float memory and within {max_latency:.3g} of the"
+            " teacher's time. Raise one of the two."
+        )
+    return both
+
+
+def _within_time(predictions: Predictions, most: float) -> Bools:
+    """Return the candidates that take at most this share of the float teacher's time; one that was not timed
+    is not among them.
+    """
+    if predictions.latency is None or np.isnan(predictions.latency).all():
+        raise UserError(
+            "a limit on time needs the `latency` of each candidate, which this predictions file lacks. Run the"
+            " family again with its times, or drop the limit."
+        )
+    if not most > 0:
+        raise UserError(
+            f"the limit on time is {most:g}; it must be a positive share of the float teacher's, e.g. 0.8."
+        )
+    mask: Bools = predictions.latency <= most  # nan compares as not within
+    if not mask.any():
+        raise UserError(
+            f"no candidate takes at most {most:.3g} of the float teacher's time; the fastest takes"
+            f" {np.nanmin(predictions.latency):.3g} on the processor that ran them. Raise the limit."
+        )
+    return mask
+
+
+def _within_memory(predictions: Predictions, budget: float) -> Bools:
     if predictions.cost is None:
         raise UserError(
             "a memory budget needs the `cost` of each candidate, which this predictions file lacks. Add it,"

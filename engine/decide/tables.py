@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from engine.decide.choose import RECOMMENDED
-from engine.family.recipes import recipe_of
+from engine.family.kinds import traits_of
 from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE
 from engine.rules.statistics import FLOOR, PoolStatistics
 from engine.rules.supervised import SUPERVISED
@@ -77,9 +77,9 @@ def candidates_table(
 def _recipe_columns(names: tuple[str, ...]) -> dict[str, list[object]]:
     columns: dict[str, list[object]] = {"bits": [], "granularity": [], "percentile": [], "float_ends": []}
     for name in names:
-        recipe = recipe_of(name)
+        traits = traits_of(name)
         for column, values in columns.items():
-            values.append(None if recipe is None else getattr(recipe, column))
+            values.append(None if traits is None else getattr(traits, column))
     return columns
 
 

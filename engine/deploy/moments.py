@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from engine.types import Floats, Kernel
 
 IMAGES = 64
 _POSITIONS = 196  # of a layer's output in one image that are taken, evenly spaced
+_DAMPING = 0.01  # of the mean second moment, added to the diagonal: few images leave it singular
 MOST_INPUTS = 4700  # a kernel that reads more would need gigabytes of second moments; it is left alone
 
 
@@ -43,6 +45,21 @@ class Layer:
         fan_in = len(self.order)
         self.mean = np.zeros((self.groups, fan_in))
         self.second = np.zeros((self.groups, fan_in, fan_in), np.float32)
+
+    @cached_property
+    def factor(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The inputs by importance, most important first, and in that order the upper Cholesky factor of the
+        inverse of the damped second moments, (groups, fan_in, fan_in).
+        """
+        order = np.argsort(-np.diagonal(self.second, axis1=1, axis2=2).mean(axis=0), kind="stable")
+        ordered = self.second[:, order][:, :, order].astype(np.float64)
+        n = ordered.shape[1]
+        damping = np.maximum(_DAMPING * np.trace(ordered, axis1=1, axis2=2) / n, 1e-12)
+        ordered += damping[:, None, None] * np.eye(n)
+        inverse = np.linalg.inv(ordered)
+        lower = np.linalg.cholesky((inverse + inverse.transpose(0, 2, 1)) / 2)
+        # inverse = lower @ lower.T = U.T @ U, so the upper factor U is the transpose
+        return order, np.ascontiguousarray(lower.transpose(0, 2, 1), np.float32)
 
     def add(self, values: Floats) -> None:
         """Take in what the node read for a batch of images."""

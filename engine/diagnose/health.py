@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import binomtest
 
-from engine.family.recipes import recipe_of
+from engine.family.kinds import traits_of
 from engine.rules.statistics import PoolStatistics
 from engine.types import Bools, Floats, Ints, LabeledSample
 
@@ -154,7 +154,10 @@ def collapse_rates(names: Sequence[str], collapsed: Bools) -> tuple[CollapseRate
     is.
     """
     cells = [
-        None if recipe is None else (recipe.bits, recipe.granularity) for recipe in map(recipe_of, names)
+        None
+        if traits is None or traits.bits is None or traits.granularity is None
+        else (traits.bits, traits.granularity)
+        for traits in map(traits_of, names)
     ]
     rates = []
     for bits, granularity in sorted({cell for cell in cells if cell is not None}):

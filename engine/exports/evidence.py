@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.exports.certificate import plain
 from engine.family.cost import cost
+from engine.family.kinds import CorrectedRecipe, tailored_of
 from engine.family.recipes import recipe_of
 from engine.types import Choice, Predictions, Teacher, UserError
 
@@ -31,7 +32,8 @@ def check_predictions(predictions: Predictions, teacher: Teacher) -> None:
     if predictions.cost is None:
         return
     for name, stated in zip(predictions.names, predictions.cost, strict=True):
-        recipe = recipe_of(name)
+        tailored = tailored_of(name)
+        recipe = tailored.recipe if isinstance(tailored, CorrectedRecipe) else recipe_of(name)
         if recipe is not None and abs(cost(teacher, recipe) - stated) > _COST_TOLERANCE:
             raise UserError(
                 f"the predictions are of another model than {teacher.name}: {name} costs {stated:.4%} of the"

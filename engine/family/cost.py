@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.family.kinds import CorrectedRecipe, StaticRecipe, tailored_of
 from engine.family.quantize import n_scales
 from engine.family.recipes import recipe_of
 from engine.family.weights import quantized_kernels
@@ -75,7 +76,11 @@ def stored_costs(names: Sequence[str], costs: Floats) -> NDArray[np.float64]:
     recipes = [recipe_of(name) for name in names]
     known = dict(zip(recipes, np.asarray(costs, np.float64), strict=True))
     stored = np.full(len(names), np.nan)
-    for index, recipe in enumerate(recipes):
+    for index, (name, own) in enumerate(zip(names, recipes, strict=True)):
+        tailored = tailored_of(name)
+        if isinstance(tailored, StaticRecipe):
+            stored[index] = costs[index]  # whole bytes, as counted
+        recipe = tailored.recipe if isinstance(tailored, CorrectedRecipe) else own
         if recipe is not None:
             stored[index] = known.get(replace(recipe, bits=stored_bits(recipe.bits)), np.nan)
     return stored

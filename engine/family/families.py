@@ -17,6 +17,7 @@ from engine.family.kinds import (
     RANGE_METHODS,
     AnyRecipe,
     CorrectedRecipe,
+    Correction,
     MixedRecipe,
     StaticRecipe,
     Tailored,
@@ -58,10 +59,18 @@ def _deploy_family(teacher: Teacher, budget: float | None) -> tuple[AnyRecipe, .
     corrected = [
         CorrectedRecipe(Recipe(bits, 100.0, "channel", e), c)
         for bits in (3, 4)
-        for c in ("bc", "opt")
+        for c in _corrections(teacher)
         for e in ends
     ]
     return (*weights, *static, *_mixed(teacher, budget), *corrected)
+
+
+def _corrections(teacher: Teacher) -> tuple[Correction, ...]:
+    """Return the corrections worth trying: shifted biases help networks of convolutions and hurt transformers
+    (docs/family.md has the figures).
+    """
+    n_convolutions = sum("Conv" in kernel.op for kernel in teacher.kernels)
+    return ("bc", "opt") if 2 * n_convolutions >= len(teacher.kernels) else ("opt",)
 
 
 def _mixed(teacher: Teacher, budget: float | None) -> tuple[MixedRecipe, ...]:

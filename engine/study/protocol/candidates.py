@@ -11,7 +11,7 @@ import pandas as pd
 
 from engine.decide.choose import statistics_of
 from engine.diagnose.health import COLLAPSE_FACTOR, reliability
-from engine.family.recipes import recipe_of
+from engine.family.kinds import traits_of
 from engine.rules.theory import identity_errors, measure_attenuation
 from engine.study.protocol.config import StudyConfig
 from engine.study.protocol.truth import measure_truth
@@ -75,10 +75,10 @@ def describe_candidates(
 
 
 def _recipe_columns(names: tuple[str, ...]) -> dict[str, list[float] | list[str]]:
-    recipes = [recipe_of(name) for name in names]
+    found = [traits_of(name) for name in names]
     return {
-        "bits": [np.nan if recipe is None else float(recipe.bits) for recipe in recipes],
-        "granularity": ["" if recipe is None else str(recipe.granularity) for recipe in recipes],
+        "bits": [np.nan if traits is None or traits.bits is None else float(traits.bits) for traits in found],
+        "granularity": ["" if traits is None else traits.granularity or "" for traits in found],
     }
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.family.cost import CONTAINERS, admissible, stored_bits, stored_costs
-from engine.family.recipes import recipe_of
+from engine.family.kinds import traits_of
 from engine.types import Floats
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted, listed, memory_words, share, size
@@ -85,5 +85,5 @@ def float_bytes(session: Session) -> int | None:
 
 def bits_of(name: str) -> int | None:
     """How many bits a candidate's codes have; None if its name is no recipe."""
-    recipe = recipe_of(name)
-    return None if recipe is None else recipe.bits
+    traits = traits_of(name)
+    return None if traits is None else traits.bits

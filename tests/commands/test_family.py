@@ -1,0 +1,93 @@
+"""`predict --family` and `select --max-latency` on a tiny teacher: every kind of candidate from one command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.__main__ import main
+from engine.predictions.file import load_predictions, save_predictions
+from engine.teacher.graph import save
+from tests.tiny_teacher import tiny_teacher
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    desk = tmp_path_factory.mktemp("desk")
+    save(tiny_teacher(width=24), desk / "tiny.onnx")
+    pixels = np.random.default_rng(0).integers(0, 256, (48, 16, 16, 3), dtype=np.uint8)
+    np.save(desk / "x.npy", pixels)
+    return desk
+
+
+def run(desk: Path, capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    assert main([*words, "--json"]) == code
+    captured = capsys.readouterr()
+    return json.loads(captured.out) if code == 0 else captured.err.strip().splitlines()[-1]
+
+
+def predict(desk: Path, capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> Any:
+    words = ["predict", "--teacher", str(desk / "tiny.onnx"), "--images", str(desk / "x.npy")]
+    words += ["--out", str(desk / "out.npz"), "--store", str(desk / "store"), "--workers", "1"]
+    return run(desk, capsys, *words, *options, code=code)
+
+
+def test_the_deploy_family_is_written_and_chosen_from(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = predict(desk, capsys, "--family", "deploy")
+    predictions = load_predictions(desk / "out.npz")
+    assert record["candidates"] == list(predictions.names)
+    assert {"b8a8-channel-minmax", "b4-channel-q100-opt", "b4-channel-q100"} <= set(predictions.names)
+    mixed = [name for name in predictions.names if name.startswith("mix-")]
+    assert set(record["allocation"]) == set(mixed)
+    assert predictions.latency is not None
+    assert np.isfinite(predictions.latency).all()
+
+    limit = float(np.median(predictions.latency))
+    words = ["select", str(desk / "out.npz"), "--method", "distortion", "--max-latency", str(limit)]
+    chosen = run(desk, capsys, *words)
+    assert chosen["latency"] <= limit
+    slow = predictions.latency > limit
+    assert [score is None for score in chosen["scores"]] == slow.tolist()
+    assert main(words) == 0
+    assert "on the processor that ran it" in capsys.readouterr().out
+    assert "the fastest takes" in run(desk, capsys, *words[:-1], "1e-9", code=2)
+    budget = float(predictions.cost.min()) if predictions.cost is not None else 0.0
+    both = [*words[:-1], str(predictions.latency.min()), "--budget", str(budget)]
+    if predictions.latency[np.argmin(predictions.cost)] > predictions.latency.min():  # type: ignore[arg-type]
+        assert "both within" in run(desk, capsys, *both, code=2)
+
+
+def test_single_candidates_of_any_kind(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = predict(desk, capsys, "--candidates", "26,b8a8-tensor-mse,mix-0.3", "--no-latency")
+    assert record["candidates"] == ["b4-channel-q99", "b8a8-tensor-mse", "mix-0.3"]
+    assert record["latency"] is None
+    timed = predict(desk, capsys, "--candidates", "26", "--latency")
+    assert len(timed["latency"]) == 1
+
+
+def test_a_budget_holds_for_what_is_built(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = predict(desk, capsys, "--family", "deploy", "--budget", "0.35", "--no-latency")
+    assert max(record["cost"]) <= 0.35
+    assert "mix-0.35" in record["candidates"]
+
+
+def test_wrong_words_are_explained(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--family names a family" in predict(desk, capsys, "--family", "deploy", "--bits", "4", code=2)
+    assert "is not a candidate name" in predict(desk, capsys, "--candidates", "b8a8-best", code=2)
+    np.save(desk / "few.npy", np.zeros((6, 16, 16, 3), np.uint8))
+    line = predict(desk, capsys, "--images", str(desk / "few.npy"), "--family", "deploy", code=2)
+    assert "has 3 images" in line
+    assert "--family" in line
+
+
+def test_old_files_have_no_times(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    predict(desk, capsys, "--candidates", "26,27")
+    predictions = load_predictions(desk / "out.npz")
+    save_predictions(predictions, desk / "old.npz")
+    words = ["select", str(desk / "old.npz"), "--method", "distortion"]
+    assert run(desk, capsys, *words)["latency"] is None
+    assert "a limit on time needs" in run(desk, capsys, *words, "--max-latency", "0.8", code=2)
