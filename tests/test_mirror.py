@@ -108,6 +108,7 @@ TESTED_IN = {
     "pages/ui/session/labels.py": "pages/test_target.py",
     "pages/ui/session/record.py": "pages/ui/session/test_state.py",
     "pages/ui/workspace/folder.py": "pages/ui/session/test_state.py",
+    "pages/ui/workspace/project_file.py": "pages/ui/workspace/test_projects.py",
     "pages/ui/workspace/images.py": "pages/test_target.py",
 }
 # A package's own file gathers names or says what a room is for; the public one is tested in test_package.py.
