@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -188,37 +187,55 @@ class Preprocessing:
         return cls(**{**fields, "mean": tuple(fields["mean"]), "std": tuple(fields["std"])})
 
 
-@dataclass(frozen=True, eq=False)
-class Teacher:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TeacherFacts:
+    """What is known of a teacher without its weights: enough to show, cost and recognise it, not to run it."""
+
+    name: str
+    source: str  # the spec it was loaded from, e.g. "timm:resnet18" or "keras"
+    kernels: tuple[Kernel, ...]
+    preprocessing: Preprocessing
+    class_names: tuple[str, ...]
+    output: Literal["logits", "probabilities"]
+    float_bytes: int  # all initializers of the graph at their stored width
+    notes: tuple[str, ...] = ()
+    model_sha256: str = (
+        ""  # of the graph with its weights, the kernels and the kind of output; "" if not known
+    )
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sha256 over everything that decides a prediction: the model and its preprocessing; "" if not known.
+
+        Names, of the model and of its classes, decide none.
+        """
+        if not self.model_sha256:
+            return ""
+        return hashlib.sha256(f"{self.model_sha256} {self.preprocessing.to_json()}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Teacher(TeacherFacts):
     """A trained classifier in the one internal form: an ONNX graph with named, unfolded kernels.
 
     The graph has one input (a batch of preprocessed images, dynamic batch size) and one output
     (batch, n_classes). `weights` maps each kernel's initializer name to its float32 array, in graph order.
     """
 
-    name: str
-    source: str  # the spec it was loaded from, e.g. "timm:resnet18" or "keras"
     graph: bytes
-    kernels: tuple[Kernel, ...]
     weights: Mapping[str, Floats]
-    preprocessing: Preprocessing
-    class_names: tuple[str, ...]
-    output: Literal["logits", "probabilities"]
-    float_bytes: int  # all initializers of the graph at their stored width
-    notes: tuple[str, ...] = ()
 
-    @property
-    def n_classes(self) -> int:
-        return len(self.class_names)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Sha256 over everything that changes a prediction, except preprocessing (keyed separately)."""
-        digest = hashlib.sha256(self.graph)
-        digest.update(self.output.encode())
-        for kernel in self.kernels:
-            digest.update(repr(kernel).encode())
-        return digest.hexdigest()
+    def __post_init__(self) -> None:
+        if self.graph:  # a worker gets the graph apart from the teacher, whose hash comes along
+            digest = hashlib.sha256(self.graph)
+            digest.update(self.output.encode())
+            for kernel in self.kernels:
+                digest.update(repr(kernel).encode())
+            object.__setattr__(self, "model_sha256", digest.hexdigest())
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +243,8 @@ class Predictions:
     """What a teacher and its candidates predict on the target pool. Checked by `engine.predictions.file`.
 
     teacher (N, K) and candidates (M, N, K) are probabilities; labels (N,) int64 with -1 = unlabeled;
-    cost (M,) is weight memory relative to the float teacher, bytes (M,) the size of the file that ships. The first `calibration` rows are the
-    calibration split. The `_test` parts exist for studies and never enter a decision.
+    cost (M,) is weight memory relative to the float teacher, bytes (M,) the size of the file that ships. The
+    first `calibration` rows are the calibration split. The `_test` parts exist for studies and never enter a decision.
     """
 
     teacher: Floats
@@ -253,6 +270,8 @@ class Predictions:
     latency_spread: Floats | None = None
     latency_unpacked: Floats | None = None
     allocation: str | None = None  # JSON: bits per layer of each mixed candidate
+    # `Teacher.fingerprint` of the teacher they were made with; None: not said
+    teacher_sha256: str | None = None
 
     @property
     def n_candidates(self) -> int:

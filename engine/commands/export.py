@@ -5,28 +5,25 @@ must.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import shlex
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from engine.commands.select import labeled_sample
 from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
+from engine.exports.evidence import SHIPPED_IMAGES
 from engine.family.recipes import parse_candidate, parse_slug, standard_family
-from engine.types import Floats, Predictions, Recipe, Teacher, UserError
+from engine.types import Choice, Recipe, UserError
 
 if TYPE_CHECKING:
     from engine.exports.certificate import Certificate
+    from engine.exports.evidence import Grounds
 
 HELP = "write a candidate as packed ONNX with its certificate"
 
 _PATHS = ("teacher", "images", "predictions", "labels", "class_names")
-_N_IMAGES = 16  # enough to show a difference, few enough to run every way in seconds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--images", help="images to check the file with: folder, .zip, .npy or .npz (default: seeded noise)"
     )
-    parser.add_argument("--n-images", type=int, default=_N_IMAGES, help="how many of them")
+    parser.add_argument("--n-images", type=int, default=SHIPPED_IMAGES, help="how many of them")
     parser.add_argument(
         "--max-opset",
         type=int,
@@ -59,37 +56,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     from engine.exports.bundle import write_bundle
-    from engine.exports.evidence import check_predictions
+    from engine.exports.certified import ExportOrder, export_certified
+    from engine.exports.evidence import evidence_record
     from engine.exports.place import check_folder, check_zip
-    from engine.exports.writing import write
+    from engine.target import open_images
+    from engine.teacher.load import source_path
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")
     formats = tuple(part.strip() for part in args.formats.split(","))
     check_folder(args.out, formats)
     zip_path = check_zip(_zip_path(args.out)) if args.bundle else None
-    predictions, evidence = _evidence(args)
-    recipe = _recipe(args, evidence)
-    teacher = load_stated_teacher(args)
-    if predictions is not None:
-        check_predictions(predictions, teacher)
-    rows = _rows(args, teacher, predictions, recipe) if args.images else _Rows(None, None)
-    certificate = write(
-        teacher,
-        recipe,
-        args.out,
+    grounds = _grounds(args)
+    recipe = _recipe(args, None if grounds is None else grounds.choice)
+    order = ExportOrder(
+        teacher=load_stated_teacher(args),
+        recipe=recipe,
+        predictions=None if grounds is None else grounds.predictions,
+        images=open_images(args.images) if args.images else None,
+        evidence={} if grounds is None else evidence_record(grounds, recipe.slug),
+        n_images=args.n_images,
         max_opset=args.max_opset,
-        images=rows.images,
-        judged=rows.judged,
-        evidence=evidence,
         formats=formats,
-        source_path=_source_path(args.teacher),
+        source_path=source_path(args.teacher),
         command=_command(args, recipe),
-        on_progress=_progress,
     )
+    certificate = export_certified(order, args.out, on_progress=_progress)
     bundle = None if zip_path is None else str(write_bundle(args.out, zip_path))
-    notes = (*certificate.notes, *_uncompared(predictions, rows, recipe))
-    return {"folder": str(args.out), "bundle": bundle, **_record(certificate), "notes": list(notes)}
+    return {"folder": str(args.out), "bundle": bundle, **_record(certificate)}
 
 
 def _record(certificate: Certificate) -> dict[str, Any]:
@@ -105,6 +99,7 @@ def _record(certificate: Certificate) -> dict[str, Any]:
         "sizes": asdict(certificate.sizes),
         "sizes_in_words": size_words(certificate),
         "profiles": [asdict(profile) for profile in certificate.profiles],
+        "notes": list(certificate.notes),
     }
 
 
@@ -118,34 +113,10 @@ def _zip_path(out: str) -> Path:
     return folder.with_name(f"{folder.name}.zip")
 
 
-def _uncompared(predictions: Predictions | None, rows: _Rows, recipe: Recipe) -> tuple[str, ...]:
-    """Say it where predictions were given and the file was not compared with them."""
-    if predictions is None or rows.judged is not None:
-        return ()
-    reason = (
-        "give the --images they were made on to do so"
-        if rows.images is None
-        else f"they hold no {recipe.slug}"
-    )
-    return (f"The file was not compared with the predictions given: {reason}.",)
-
-
 def _progress(done: int, total: int) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\rexport: step {done} of {total}" + ("\n" if done >= total else ""))
         sys.stderr.flush()
-
-
-def _source_path(spec: str) -> Path | None:
-    """Return the file behind a teacher spec, which native copies build on; None for a model that has none
-    here.
-    """
-    from engine.samples import FOLDER, SAMPLES
-
-    kind, _, name = spec.partition(":")
-    teacher = SAMPLES[name].teacher if kind == "sample" and name in SAMPLES else None
-    path = FOLDER / teacher if teacher is not None else Path(spec)
-    return path if path.is_file() else None
 
 
 def _command(args: argparse.Namespace, recipe: Recipe) -> str:
@@ -158,7 +129,7 @@ def _command(args: argparse.Namespace, recipe: Recipe) -> str:
         if (
             value is None
             or name in skipped
-            or (name, value) in (("max_opset", 25), ("n_images", _N_IMAGES), ("formats", "onnx"))
+            or (name, value) in (("max_opset", 25), ("n_images", SHIPPED_IMAGES), ("formats", "onnx"))
         ):
             continue
         words += [
@@ -171,96 +142,33 @@ def _command(args: argparse.Namespace, recipe: Recipe) -> str:
 # --- candidate and evidence ---------------------------------------------------------------
 
 
-def _evidence(args: argparse.Namespace) -> tuple[Predictions | None, dict[str, Any]]:
+def _grounds(args: argparse.Namespace) -> Grounds | None:
     if args.predictions is None:
         if args.method or args.labels:
             raise UserError("--method and --labels need the --predictions they choose from.")
-        return None, {}
+        return None
     from engine.decide.choose import choose
-    from engine.exports.evidence import choice_evidence
+    from engine.exports.evidence import Grounds
     from engine.predictions.file import load_predictions
 
-    predictions = load_predictions(args.predictions)
-    with Path(args.predictions).open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    evidence: dict[str, Any] = {"predictions": Path(args.predictions).name, "predictions_sha256": digest}
-    if args.method is not None:
-        choice = choose(args.method, predictions, labeled_sample(predictions, args.labels))
-        evidence |= choice_evidence(choice, predictions)
-    return predictions, evidence
+    predictions, path = load_predictions(args.predictions), Path(args.predictions)
+    if args.method is None:
+        return Grounds(predictions=predictions, path=path, settled_by="named directly")
+    choice = choose(args.method, predictions, labeled_sample(predictions, args.labels))
+    settled_by = args.method if args.candidate is None else "named directly"
+    return Grounds(predictions=predictions, choice=choice, path=path, settled_by=settled_by)
 
 
-def _recipe(args: argparse.Namespace, evidence: dict[str, Any]) -> Recipe:
-    picked = evidence.get("picked")
-    if args.candidate is None:
-        if picked is None:
-            raise UserError(
-                "no candidate was named. Give --candidate NAME, or --predictions FILE --method RULE to export"
-                " its pick."
-            )
-        return parse_slug(picked)
-    text = args.candidate.strip()
-    recipe = parse_candidate(text, standard_family()) if text.lstrip("-").isdecimal() else parse_slug(text)
-    if picked is not None and picked != recipe.slug:
-        evidence["warnings"] = [
-            *evidence["warnings"],
-            f"{evidence['method']} picks {picked}; {recipe.slug} was exported on request.",
-        ]
-    return recipe
-
-
-# --- images -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Prepared images (n, ...) and what was judged on them (n, K), where that is known."""
-
-    images: NDArray[np.float32] | None
-    judged: Floats | None
-
-
-def prepared_images(path: str, indices: list[int] | None, n: int, preprocessing: Any) -> NDArray[np.float32]:
-    """Return n images of a set (or those at `indices`) as a model takes them, float32 (n, ...)."""
-    from engine.target import UnreadableImageError, normalise, open_images, pool_order, prepare
-
-    images = open_images(path)
-    chosen = indices if indices is not None else [int(i) for i in pool_order(images)[:n]]
-    try:
-        return normalise(np.stack([prepare(images.read(i), preprocessing) for i in chosen]), preprocessing)
-    except UnreadableImageError as error:  # `predict` can skip such images, a comparison cannot
+def _recipe(args: argparse.Namespace, choice: Choice | None) -> Recipe:
+    if args.candidate is not None:
+        text = args.candidate.strip()
+        return parse_candidate(text, standard_family()) if text.lstrip("-").isdecimal() else parse_slug(text)
+    if choice is None:
         raise UserError(
-            f"image {error.name!r} cannot be used: {error.reason}. Repair or remove it, or give other images."
-        ) from error
-
-
-def _rows(
-    args: argparse.Namespace, teacher: Teacher, predictions: Predictions | None, recipe: Recipe
-) -> _Rows:
-    from engine.target import open_images
-
-    if predictions is None or recipe.slug not in predictions.names:
-        return _Rows(prepared_images(args.images, None, args.n_images, teacher.preprocessing), None)
-    images = open_images(args.images)
-    place = {name: index for index, name in enumerate(images.names)}
-    if predictions.files is not None:
-        found = [(row, place[file]) for row, file in enumerate(predictions.files) if file in place][
-            : args.n_images
-        ]
-    else:  # predictions that name no files come from an array, row by row
-        found = [(row, row) for row in range(min(args.n_images, predictions.n_images, len(images)))]
-    if not found or (
-        predictions.files is None and (images.kind != "array" or len(images) != predictions.n_images)
-    ):
-        raise UserError(
-            "the predictions were not made on these images: no names match. Give the images of that run, or"
-            " leave one out."
+            "no candidate was named. Give --candidate NAME, or --predictions FILE --method RULE to export"
+            " its pick."
         )
-    rows, indices = zip(*found, strict=True)
-    judged = predictions.candidates[predictions.names.index(recipe.slug)][list(rows)]
-    return _Rows(
-        prepared_images(args.images, list(indices), args.n_images, teacher.preprocessing), np.asarray(judged)
-    )
+    return parse_slug(choice.name)
 
 
 def summary(result: dict[str, Any]) -> str:

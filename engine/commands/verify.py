@@ -18,13 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    from engine.commands.export import prepared_images
+    from engine.exports.certified import first_images
     from engine.exports.verification import bundle_preprocessing, verify
+    from engine.target import open_images
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")
     images = (
-        prepared_images(args.images, None, args.n_images, bundle_preprocessing(args.bundle))
+        first_images(open_images(args.images), args.n_images, bundle_preprocessing(args.bundle))
         if args.images
         else None
     )

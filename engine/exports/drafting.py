@@ -36,6 +36,7 @@ from engine.exports.profile import measure_profiles
 from engine.exports.sizes import check_sizes, measure_sizes
 from engine.family.weights import candidate_weights
 from engine.teacher.agreement import random_images
+from engine.teacher.facts import identity_of
 from engine.types import Floats, Progress, Recipe, Teacher, UserError
 
 T = TypeVar("T")
@@ -120,7 +121,7 @@ def draft(request: Request, packed: PackedModel, steps: Steps) -> Certificate:
     )
     return Certificate(
         recipe=recipe.slug,
-        teacher=_teacher_facts(teacher),
+        teacher=identity_of(teacher),
         model={
             "opset": packed.opset,
             "container_bits": packed.container_bits,
@@ -203,16 +204,6 @@ def _checks(request: Request, content: bytes, comparison: Comparison, weights: W
     yield check_weights(content, request.teacher, request.recipe, weights)
     yield from runtime_checks(content, comparison)
     yield reference_check(content, comparison)
-
-
-def _teacher_facts(teacher: Teacher) -> dict[str, Any]:
-    return {
-        "name": teacher.name,
-        "source": teacher.source,
-        "fingerprint": teacher.fingerprint,
-        "n_classes": teacher.n_classes,
-        "n_kernels": len(teacher.kernels),
-    }
 
 
 def _versions() -> dict[str, str]:

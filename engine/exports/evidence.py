@@ -1,45 +1,52 @@
-"""Why this candidate: a choice as the record that a certificate keeps, and whether its predictions can be
-this teacher's.
+"""Why this candidate: the one record that a certificate keeps of a choice, whoever wrote it.
 
 Knows choices and predictions, not how either was made.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from engine.exports.certificate import plain
-from engine.family.cost import cost
-from engine.family.kinds import CorrectedRecipe, tailored_of
-from engine.family.recipes import recipe_of
-from engine.types import Choice, Predictions, Teacher, UserError
+from engine.files.hashing import sha256_of
+from engine.types import Choice, Predictions
 
-_COST_TOLERANCE = 5e-4  # costs may have been written with three decimals; other models differ by more
+SHIPPED_IMAGES = 16  # of the user's, that a file is compared on: enough to show a difference, seconds to run
 
 
-def check_predictions(predictions: Predictions, teacher: Teacher) -> None:
-    """Raise UserError if the predictions cannot be this teacher's: other classes, or candidates that cost
-    another share of it.
+@dataclass(frozen=True, eq=False)
+class Grounds:
+    """What a candidate is exported on: predictions, where they are kept, a rule's choice, and who settled it."""
 
-    A predictions file names no teacher. Another model of the same shape passes here; comparing outputs on
-    images finds it.
-    """
-    if predictions.n_classes != teacher.n_classes:
-        raise UserError(
-            f"the predictions have {predictions.n_classes} classes and {teacher.name} has"
-            f" {teacher.n_classes}: they are of another model. Give the predictions made with this teacher."
-        )
-    if predictions.cost is None:
-        return
-    for name, stated in zip(predictions.names, predictions.cost, strict=True):
-        tailored = tailored_of(name)
-        recipe = tailored.recipe if isinstance(tailored, CorrectedRecipe) else recipe_of(name)
-        if recipe is not None and abs(cost(teacher, recipe) - stated) > _COST_TOLERANCE:
-            raise UserError(
-                f"the predictions are of another model than {teacher.name}: {name} costs {stated:.4%} of the"
-                f" float weights there, {cost(teacher, recipe):.4%} here. Give the predictions made with this"
-                " teacher."
-            )
+    predictions: Predictions
+    choice: Choice | None = None
+    path: Path | None = None  # of the predictions file
+    budget: float | None = None  # memory that was allowed, relative to float
+    settled_by: str = ""  # who took the candidate: a rule, or a person
+
+
+def evidence_record(grounds: Grounds, exported: str) -> dict[str, Any]:
+    """Return the evidence for exporting the candidate `exported`, ready for JSON."""
+    path, choice = grounds.path, grounds.choice
+    record: dict[str, Any] = {
+        "predictions": None if path is None else path.name,
+        "predictions_sha256": None if path is None or not path.is_file() else sha256_of(path),
+        "teacher_sha256": grounds.predictions.teacher_sha256,
+        "exported": exported,
+        "settled_by": grounds.settled_by,
+        "budget": grounds.budget,
+    }
+    if choice is None:
+        return record
+    record |= choice_evidence(choice, grounds.predictions)
+    if choice.name != exported:
+        record["warnings"] = [
+            *record["warnings"],
+            f"{choice.method} picks {choice.name}; {exported} was exported on request.",
+        ]
+    return record
 
 
 def choice_evidence(choice: Choice, predictions: Predictions) -> dict[str, Any]:

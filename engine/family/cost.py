@@ -16,7 +16,7 @@ from engine.family.kinds import CorrectedRecipe, StaticRecipe, tailored_of
 from engine.family.quantize import n_scales
 from engine.family.recipes import recipe_of
 from engine.family.weights import quantized_kernels
-from engine.types import Bools, Floats, Recipe, Teacher, UserError
+from engine.types import Bools, Floats, Recipe, Teacher, TeacherFacts, UserError
 
 CONTAINERS: tuple[int, ...] = (2, 4, 8)  # widths of the integers that an ONNX file can hold
 
@@ -24,10 +24,11 @@ _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2*
 _BUDGET = re.compile(r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(%|[a-zA-Z]*)")
 # bytes of the two nodes that unpack a kernel, with their names; measured on exports of small networks
 _NODES = 100
+FLOAT_BYTES = 4  # of a teacher's weight: kernels are float32
 _SLACK = 1e-9  # a budget typed as 0.22 admits a candidate whose cost is 0.22 up to rounding
 
 
-def weight_bytes(teacher: Teacher, recipe: Recipe) -> float:
+def weight_bytes(teacher: TeacherFacts, recipe: Recipe) -> float:
     """Return the candidate's weight memory in bytes: packed codes at their true width, float32 scales, the
     rest as stored.
 
@@ -36,7 +37,7 @@ def weight_bytes(teacher: Teacher, recipe: Recipe) -> float:
     """
     total = float(teacher.float_bytes)
     for kernel in quantized_kernels(teacher, recipe):
-        total += kernel.size * (recipe.bits / 8 - teacher.weights[kernel.name].dtype.itemsize)
+        total += kernel.size * (recipe.bits / 8 - FLOAT_BYTES)
         total += 4 * n_scales(kernel, recipe.granularity)
     return total
 
@@ -47,17 +48,17 @@ def file_bytes(teacher: Teacher, recipe: Recipe) -> float:
     """
     total, width = float(len(teacher.graph)), stored_bits(recipe.bits)
     for kernel in quantized_kernels(teacher, recipe):
-        total += kernel.size * (width / 8 - teacher.weights[kernel.name].dtype.itemsize)
+        total += kernel.size * (width / 8 - FLOAT_BYTES)
         total += n_scales(kernel, recipe.granularity) * (4 + width / 8) + _NODES
     return total
 
 
-def cost(teacher: Teacher, recipe: Recipe) -> float:
+def cost(teacher: TeacherFacts, recipe: Recipe) -> float:
     """Return C(g): the candidate's weight memory relative to the float teacher's."""
     return weight_bytes(teacher, recipe) / teacher.float_bytes
 
 
-def costs(teacher: Teacher, family: Sequence[Recipe]) -> NDArray[np.float64]:
+def costs(teacher: TeacherFacts, family: Sequence[Recipe]) -> NDArray[np.float64]:
     """Return C(g) of every recipe, shape (M,)."""
     return np.array([cost(teacher, recipe) for recipe in family], np.float64)
 

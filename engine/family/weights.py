@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.family.quantize import Percentiles, Quantized, dequantize, quantize
-from engine.types import Kernel, Recipe, Teacher, UserError
+from engine.types import Kernel, Recipe, Teacher, TeacherFacts, UserError
 
 
-def quantized_kernels(teacher: Teacher, recipe: Recipe) -> tuple[Kernel, ...]:
+def quantized_kernels(teacher: TeacherFacts, recipe: Recipe) -> tuple[Kernel, ...]:
     """Return the kernels the recipe quantizes: all, or all but the first and the last when endpoints stay
     float.
     """
     return teacher.kernels[1:-1] if recipe.float_ends else teacher.kernels
 
 
-def check_family(teacher: Teacher, recipes: Iterable[Recipe]) -> None:
+def check_family(teacher: TeacherFacts, recipes: Iterable[Recipe]) -> None:
     """Raise UserError if a recipe makes no sense for this teacher: nothing to quantize, or `lastaxis` on
     another layout.
     """

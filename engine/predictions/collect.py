@@ -55,6 +55,7 @@ def collect(
         class_names=teacher.class_names,
         files=files,
         reference=None if isinstance(teacher, Teacher) else teacher.reference,
+        teacher_sha256=teacher.fingerprint if isinstance(teacher, Teacher) else None,
         **_sizes(teacher, finished),
         **optional,
     )

@@ -5,6 +5,7 @@ Knows the file contract and its checks. Knows nothing of models, rules or how th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _KNOWN = (
     "latency_spread",
     "latency_unpacked",
     "allocation",
+    "teacher_sha256",
 )
 
 
@@ -82,7 +84,8 @@ def make_predictions(
     teacher (N, K) and candidates (M, N, K) are probabilities. Optional, by keyword: labels (N,), names (M,),
     cost (M,), calibration (int), teacher_test (T, K), candidates_test (M, T, K), labels_test (T,),
     class_names (K,), files (N,), missing (any) with missing_reasons, bytes (M,), file_sha256 (M,), reference,
-    latency, latency_spread and latency_unpacked (M,) with nan where not measured, allocation (JSON text).
+    latency, latency_spread and latency_unpacked (M,) with nan where not measured, allocation (JSON text),
+    teacher_sha256 (the teacher's fingerprint).
     """
     unknown = sorted(set(optional) - set(_KNOWN))
     if unknown:
@@ -108,6 +111,7 @@ def make_predictions(
         latency_spread=check_times("latency_spread", optional.get("latency_spread"), n_candidates),
         latency_unpacked=check_times("latency_unpacked", optional.get("latency_unpacked"), n_candidates),
         allocation=check_allocation(optional.get("allocation")),
+        teacher_sha256=_check_fingerprint(optional.get("teacher_sha256")),
         class_names=_distinct("class_names", _strings("class_names", optional.get("class_names"), n_classes)),
         files=_strings("files", optional.get("files"), n_images),
         missing=_listed(optional.get("missing")),
@@ -217,6 +221,18 @@ def _check_reasons(optional: Mapping[str, Any]) -> tuple[str, ...]:
             f"missing_reasons has {len(reasons)} entries for {len(missing)} missing candidates. Give one each."
         )
     return reasons
+
+
+def _check_fingerprint(fingerprint: Any) -> str | None:
+    if fingerprint is None:
+        return None
+    text = str(np.asarray(fingerprint))
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise UserError(
+            f"teacher_sha256 is {text[:80]!r}; it is the teacher's fingerprint, 64 hexadecimal digits. Copy it"
+            " from the run that made the predictions, or leave it out."
+        )
+    return text
 
 
 def _check_reference(reference: Any) -> str | None:

@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +22,8 @@ import numpy as np
 from engine.family.model_file import ModelFile
 from engine.predictions.job import FileTask, Job, Part
 from engine.predictions.model import Judge, UnusableModelError
-from engine.types import Kernel, Preprocessing, Teacher, UserError
+from engine.teacher.facts import facts_of, read_facts, with_weights
+from engine.types import Teacher, UserError
 
 
 def send_job(file: IO[bytes], job: Job) -> None:
@@ -37,7 +37,7 @@ def send_job(file: IO[bytes], job: Job) -> None:
         "n_raced": job.n_raced,
         "files": {name: [task.model.to_json(), _listed(task.parts)] for name, task in job.files.items()},
         "graph": len(job.graph),
-        "teacher": None if job.teacher is None else _teacher_header(job.teacher),
+        "teacher": None if job.teacher is None else facts_of(job.teacher),
     }
     file.write(json.dumps(header).encode() + b"\n")
     file.write(job.graph)
@@ -49,17 +49,6 @@ def send_job(file: IO[bytes], job: Job) -> None:
 
 def _listed(parts: Sequence[Part]) -> list[tuple[str, str, int]]:
     return [(str(part.pixels), str(part.folder), part.n_images) for part in parts]
-
-
-def _teacher_header(teacher: Teacher) -> dict[str, Any]:
-    return {
-        "name": teacher.name,
-        "kernels": [asdict(kernel) for kernel in teacher.kernels],
-        "preprocessing": teacher.preprocessing.to_json(),
-        "class_names": teacher.class_names,
-        "output": teacher.output,
-        "float_bytes": teacher.float_bytes,
-    }
 
 
 def receive_job(file: IO[bytes]) -> Job:
@@ -86,22 +75,12 @@ def _parts(listed: Sequence[Sequence[Any]]) -> tuple[Part, ...]:
 
 
 def _receive_teacher(header: dict[str, Any], file: IO[bytes]) -> Teacher:
-    kernels = tuple(
-        Kernel(k["name"], tuple(k["shape"]), tuple(k["axes"]), k["op"], k["groups"])
-        for k in header["kernels"]
-    )
-    weights = {k.name: np.frombuffer(file.read(4 * k.size), np.float32).reshape(k.shape) for k in kernels}
-    return Teacher(
-        name=header["name"],
-        source="",
-        graph=b"",  # the job carries it
-        kernels=kernels,
-        weights=weights,
-        preprocessing=Preprocessing.from_json(header["preprocessing"]),
-        class_names=tuple(header["class_names"]),
-        output=header["output"],
-        float_bytes=header["float_bytes"],
-    )
+    facts = read_facts(header)
+    weights = {
+        kernel.name: np.frombuffer(file.read(4 * kernel.size), np.float32).reshape(kernel.shape)
+        for kernel in facts.kernels
+    }
+    return with_weights(facts, b"", weights)  # the job carries the graph
 
 
 def _own_stdout() -> IO[str]:

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from engine import samples
 from engine.guard import stage
 from engine.samples import DIGIT_CLASSES, sample_teacher
 from engine.teacher.request import Channels, Interpolation, Layout, LoadRequest, Order, Size
@@ -117,6 +118,16 @@ def _pip_line(extra: str) -> str:
     except PackageNotFoundError:
         return "pip install -r requirements.txt"
     return f'pip install "anchorpoint[{extra}]"'
+
+
+def source_path(spec: str) -> Path | None:
+    """Return the file behind a teacher spec, which native copies build on; None for a model that has none
+    here.
+    """
+    kind, _, name = spec.partition(":")
+    teacher = samples.SAMPLES[name].teacher if kind == "sample" and name in samples.SAMPLES else None
+    path = samples.FOLDER / teacher if teacher is not None else Path(spec)
+    return path if path.is_file() else None
 
 
 def load_sample_teacher(name: str) -> Teacher:

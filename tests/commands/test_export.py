@@ -177,7 +177,7 @@ def test_summary_claims_only_what_was_compared(
         (
             ["--candidate", SLUG],
             "repeats the quantized model of its recipe on 4 images of seeded noise",
-            "give the --images",
+            "give the images they were made on",
         ),
         (
             ["--candidate", "b5-tensor-q99", "--images", str(work / "images")],

@@ -6,12 +6,11 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from engine.exports.evidence import check_predictions, choice_evidence
+from engine.exports.evidence import Grounds, choice_evidence, evidence_record
 from engine.family.cost import costs
 from engine.family.recipes import standard_family
-from engine.types import Choice, Predictions, UserError
+from engine.types import Choice, Predictions
 from tests.tiny_teacher import tiny_teacher
 
 TEACHER = tiny_teacher()
@@ -24,21 +23,6 @@ PREDICTIONS = Predictions(
     calibration=1,
     cost=costs(TEACHER, FAMILY),
 )
-
-
-def test_predictions_of_this_teacher_pass() -> None:
-    check_predictions(PREDICTIONS, TEACHER)
-    check_predictions(replace(PREDICTIONS, cost=None), TEACHER)
-    rounded = np.round(costs(TEACHER, FAMILY), 3)  # as a file written by hand may have them
-    check_predictions(replace(PREDICTIONS, cost=rounded), TEACHER)
-    check_predictions(replace(PREDICTIONS, names=("mine", "yours"), cost=np.array([0.5, 0.6])), TEACHER)
-
-
-def test_another_models_predictions_are_refused() -> None:
-    with pytest.raises(UserError, match=r"have 4 classes and .* has 5"):
-        check_predictions(PREDICTIONS, tiny_teacher(n_classes=5))
-    with pytest.raises(UserError, match="of another model"):
-        check_predictions(PREDICTIONS, tiny_teacher(width=16))
 
 
 def test_the_record_is_json_and_names_the_candidates() -> None:
@@ -61,3 +45,10 @@ def test_the_record_is_json_and_names_the_candidates() -> None:
     assert record["warnings"] == ["few"]
     alone = choice_evidence(replace(choice, runner_up=None), PREDICTIONS)
     assert alone["runner_up"] is None
+
+
+def test_the_record_says_what_was_exported_and_who_settled_it() -> None:
+    bare = evidence_record(Grounds(predictions=PREDICTIONS, settled_by="own", budget=0.2), "b2-tensor-q99")
+    assert (bare["exported"], bare["settled_by"], bare["budget"]) == ("b2-tensor-q99", "own", 0.2)
+    assert "method" not in bare
+    assert bare["predictions_sha256"] is None

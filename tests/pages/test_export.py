@@ -79,9 +79,16 @@ def test_orders_the_chosen_candidate_with_its_evidence(started: Started) -> None
     kind, arguments = started[-1]
     assert kind == "export"
     assert arguments["slug"] == "b4-channel-q99.5"
-    assert arguments["evidence"]["chosen_how"] == "own"
+    assert arguments["evidence"]["settled_by"] == "own"
     assert arguments["evidence"]["n_labels"] == 25
     assert session_of(app).record.chosen == "b4-channel-q99.5"
+
+
+def test_predictions_of_another_model_are_named_on_every_page(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(7))
+    for page in ("export", "choose", "target"):
+        assert "and tiny has 7" in text_of(go(app, page))
 
 
 def test_a_grid_without_the_wider_sibling_names_the_integers_alone(started: Started) -> None:

@@ -9,9 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from engine.family.recipes import parse_slug
 from engine.teacher.facts import facts_of, teacher_of
 from engine.teacher.request import LoadRequest
@@ -22,7 +19,6 @@ from pages.ui.workspace.hosting import hosting
 from pages.ui.workspace.images import open_target
 
 _SIZED = 300  # images whose size is looked at; enough to see whether they differ
-_EXPORT_IMAGES = 16  # enough to show a difference, few enough to run every way in seconds
 
 
 def import_teacher(desk: Desk, **stated: Any) -> None:
@@ -117,57 +113,35 @@ def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
     os.replace(temporary, desk.folder / "predictions.npz")
 
 
-def write_export(
-    desk: Desk, slug: str, formats: list[str], target: str, source: str, evidence: dict[str, Any]
-) -> None:
-    """Write the candidate's file, re-run it, and leave the folder with its certificate and the bundle."""
+def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known: Any) -> None:
+    """Write the candidate's file, re-run it, and leave the folder with its certificate and the bundle.
+
+    Known are the teacher's `source` file, the `predictions` file the choice rests on, and its `evidence`.
+    """
     from engine.exports.bundle import write_bundle
-    from engine.exports.writing import write
+    from engine.exports.certified import ExportOrder, export_certified
+    from engine.predictions.file import load_predictions
 
     desk.report(0, 0, stage="packing the weights")
-    teacher, recipe = stored_teacher(desk.folder), parse_slug(slug)
-    images, judged = export_rows(desk.folder, teacher, slug, target)
-    write(
-        teacher,
-        recipe,
+    checks = read_json(desk.folder / "checks.json")
+    order = ExportOrder(
+        teacher=stored_teacher(desk.folder),
+        recipe=parse_slug(slug),
+        predictions=load_predictions(known["predictions"]) if known.get("predictions") else None,
+        images=open_target(desk.folder, target, hosting().limits) if target else None,
+        evidence=known["evidence"],
+        pool=checks["order"] if checks else None,
+        formats=tuple(formats),
+        source_path=Path(known["source"]) if known["source"] else None,
+    )
+    export_certified(
+        order,
         desk.folder / "export",
-        images=images,
-        judged=judged,
-        evidence=evidence,
-        formats=formats,
-        source_path=source or None,
         on_progress=lambda done, total: desk.report(
             done, total, stage="writing, then running the file in every way"
         ),
     )
     write_bundle(desk.folder / "export", desk.folder / "bundle.zip")
-
-
-def export_rows(
-    folder: Path, teacher: Teacher, slug: str, target: str
-) -> tuple[NDArray[np.float32] | None, NDArray[Any] | None]:
-    """The first images of the pool as the teacher takes them, and what the candidate was judged by on them.
-
-    Judged probabilities are those of a run made here; shipped ones are rounded for storage, so the export
-    computes its own.
-    """
-    from engine.predictions.file import load_predictions
-    from engine.target import normalise, prepare
-
-    if not target:
-        return None, None
-    images = open_target(folder, target, hosting().limits)
-    checks, path = read_json(folder / "checks.json"), folder / "predictions.npz"
-    order = checks["order"] if checks else list(range(len(images)))
-    chosen = order[:_EXPORT_IMAGES]
-    batch = normalise(
-        np.stack([prepare(images.read(index), teacher.preprocessing) for index in chosen]),
-        teacher.preprocessing,
-    )
-    predictions = load_predictions(path) if path.exists() else None
-    if predictions is None or slug not in predictions.names:
-        return batch, None
-    return batch, np.asarray(predictions.candidates[predictions.names.index(slug)][: len(chosen)])
 
 
 def run_study_job(

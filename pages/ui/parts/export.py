@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from engine.commands.select import choice_record
 from engine.exports.certificate import Certificate
+from engine.exports.evidence import Grounds, evidence_record
 from engine.family.cost import costs
-from engine.types import Teacher
+from engine.types import TeacherFacts
 from pages.ui.parts.page import link, picture, plain, table, user_errors
 from pages.ui.parts.stored_size import stored_note
 from pages.ui.parts.teacher import model_facts
@@ -51,7 +51,7 @@ def missing_teacher(session: Session) -> None:
             st.rerun()
 
 
-def order_form(session: Session, teacher: Teacher) -> None:
+def order_form(session: Session, teacher: TeacherFacts) -> None:
     """Which candidate, in which forms; any candidate can be exported."""
     names = [recipe.slug for recipe in session.recipes]
     wanted = session.record.chosen or (
@@ -66,23 +66,24 @@ def order_form(session: Session, teacher: Teacher) -> None:
         st.badge("not the candidate you chose", icon=":material/warning:", color="orange")
     stored_note(session, names, costs(teacher, session.recipes), name)
     if st.button("Write and check the file", type="primary", icon=":material/inventory_2:"):
-        start_export(session, name, formats, evidence_for(session))
+        start_export(session, name, formats, evidence_for(session, name))
         st.rerun()
 
 
-def evidence_for(session: Session) -> dict[str, object]:
+def evidence_for(session: Session, name: str) -> dict[str, object]:
     """What the certificate says about why this candidate: the recommendation on the evidence at hand, and who
     decided.
     """
     if session.predictions is None:
         return {}
-    record = choice_record(session.decision.recommended)
-    return {
-        **record,
-        "budget": session.record.budget,
-        "chosen": session.record.chosen,
-        "chosen_how": session.record.chosen_how,
-    }
+    grounds = Grounds(
+        predictions=session.predictions,
+        choice=session.decision.recommended,
+        path=session.predictions_path,
+        budget=session.record.budget,
+        settled_by=session.record.chosen_how,
+    )
+    return evidence_record(grounds, name)
 
 
 def certificate_view(session: Session, certificate: Certificate) -> None:

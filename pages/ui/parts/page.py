@@ -60,6 +60,8 @@ def page_head(session: Session, page: str, question: str) -> None:
             " You are in a new one.",
             icon=":material/link_off:",
         )
+    if session.mismatch:
+        st.error(plain(session.mismatch), icon=":material/error:")
     if session.host.is_demo:
         st.caption(
             ":material/info: Public demo: no paths on the server, no downloads, small uploads, and what you"

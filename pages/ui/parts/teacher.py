@@ -12,7 +12,7 @@ import streamlit as st
 from engine.samples import SAMPLES
 from engine.teacher.facts import facts_of
 from engine.teacher.request import Layout, LoadRequest, parse_size
-from engine.types import Preprocessing, Teacher, UserError
+from engine.types import Preprocessing, TeacherFacts, UserError
 from pages.ui.parts.page import user_errors
 from pages.ui.session.actions import open_sample
 from pages.ui.session.record import Step
@@ -86,7 +86,7 @@ def model_facts(key: str) -> LoadRequest:
     )
 
 
-def preprocessing_form(session: Session, teacher: Teacher) -> None:
+def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
     """Show the preprocessing and the class names, and store what the person changes; predictions made before
     are forgotten.
     """
@@ -129,7 +129,7 @@ def preprocessing_form(session: Session, teacher: Teacher) -> None:
 
 
 def store_facts(
-    session: Session, teacher: Teacher, preprocessing: Preprocessing, class_names: tuple[str, ...]
+    session: Session, teacher: TeacherFacts, preprocessing: Preprocessing, class_names: tuple[str, ...]
 ) -> None:
     """Keep edited facts in the outline. New preprocessing makes earlier predictions void; new names do
     not.

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from engine import samples
 from engine.predictions.file import load_predictions, load_sample_predictions
 from engine.samples import SAMPLES
 from engine.target import open_images
@@ -204,17 +203,18 @@ def start_export(session: Session, name: str, formats: Sequence[str], evidence: 
         formats=["onnx", *formats],
         target=target,
         source=source_of(session),
+        predictions=str(session.predictions_path or ""),
         evidence=evidence,
     )
 
 
 def source_of(session: Session) -> str:
     """The file the teacher was read from, where there is one; framework-native copies build on it."""
+    from engine.teacher.load import source_path
+
     job = jobs.stored_job(session.folder, "import")
-    spec = str(job.arguments["spec"]) if job else ""
-    sample = SAMPLES.get(spec.removeprefix("sample:"))
-    path = samples.FOLDER / sample.teacher if sample and sample.teacher else Path(spec)
-    return str(path) if path.is_file() else ""
+    path = source_path(str(job.arguments["spec"])) if job else None
+    return "" if path is None else str(path)
 
 
 def attach_teacher(session: Session, upload: IO[bytes], name: str, stated: LoadRequest) -> None:

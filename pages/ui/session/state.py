@@ -16,16 +16,18 @@ import streamlit as st
 from engine.decide.choose import admissible_under, statistics_of
 from engine.decide.decision import Decision, decide
 from engine.diagnose.comparison import Quality, labeled_rows, quality
-from engine.predictions.file import load_predictions, load_sample_predictions
+from engine.predictions.file import load_predictions
+from engine.predictions.ownership import check_predictions
 from engine.rules.statistics import PoolStatistics
-from engine.samples import SAMPLES
+from engine.samples import SAMPLES, sample_predictions
 from engine.target import ImageSet
 from engine.target.label_book import Change, Difference, Entry, LabelBook, difference
 from engine.target.label_log import Event, append, read, replay
-from engine.teacher.facts import teacher_of
-from engine.types import Bools, LabeledSample, Predictions, Recipe, Teacher, UserError
+from engine.teacher.facts import read_facts
+from engine.types import Bools, LabeledSample, Predictions, Recipe, TeacherFacts, UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.session.record import FILES, JOBS, Record, Step
+from pages.ui.show.words import in_fields
 from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, sweep, write_json
 from pages.ui.workspace.hosting import Hosting, hosting
 from pages.ui.workspace.images import open_target
@@ -165,12 +167,12 @@ class Session:
     # --- the steps ----------------------------------------------------------------------------
 
     @property
-    def teacher(self) -> Teacher | None:
+    def teacher(self) -> TeacherFacts | None:
         """The teacher's outline (no weights), once it was read."""
         path = self.folder / "outline.json"
         if not path.exists():
             return None
-        return self.keep("teacher", path.stat().st_mtime_ns, lambda: teacher_of(read_json(path) or {}))
+        return self.keep("teacher", path.stat().st_mtime_ns, lambda: read_facts(read_json(path) or {}))
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -180,15 +182,29 @@ class Session:
         return custom_family(r.bits, r.percentiles, r.granularities, r.ends)  # type: ignore[arg-type]
 
     @property
-    def predictions(self) -> Predictions | None:
-        """Predictions run here, uploaded, or shipped with the sample; None before any of these."""
+    def predictions_path(self) -> Path | None:
+        """The file of the predictions that count: run here, uploaded, or shipped with the sample."""
         path = self.folder / "predictions.npz"
         if path.exists():
-            return self.keep("predictions", ("file", path.stat().st_mtime_ns), lambda: load_predictions(path))
-        if self.record.uses_shipped_predictions:
-            name = self.record.sample
-            return self.keep("predictions", ("sample", name), lambda: load_sample_predictions(name))
-        return None
+            return path
+        return sample_predictions(self.record.sample) if self.record.uses_shipped_predictions else None
+
+    @property
+    def predictions(self) -> Predictions | None:
+        """Predictions run here, uploaded, or shipped with the sample; None before any of these."""
+        path = self.predictions_path
+        if path is None:
+            return None
+        return self.keep("predictions", (str(path), path.stat().st_mtime_ns), lambda: load_predictions(path))
+
+    @property
+    def mismatch(self) -> str:
+        """Why the predictions cannot be this teacher's; "" if they can, or if one of the two is not there."""
+        predictions, teacher = self.predictions, self.teacher
+        if predictions is None or teacher is None:
+            return ""
+        key = (self.evidence_key, teacher.fingerprint, teacher.name)
+        return self.keep("mismatch", key, lambda: _mismatch(predictions, teacher))
 
     @property
     def checks(self) -> dict[str, Any] | None:
@@ -230,7 +246,7 @@ class Session:
     @property
     def class_names(self) -> tuple[str, ...]:
         """Names of the classes as far as anybody gave them, else their numbers."""
-        if self.teacher is not None:
+        if self.teacher is not None and not self.mismatch:
             return self.teacher.class_names
         predictions = self.require_predictions()
         return predictions.class_names or tuple(str(index) for index in range(predictions.n_classes))
@@ -344,6 +360,14 @@ class Session:
             Step.CHOICE: bool(self.record.chosen),
             Step.EXPORT: (self.folder / "bundle.zip").exists(),
         }[step]
+
+
+def _mismatch(predictions: Predictions, teacher: TeacherFacts) -> str:
+    try:
+        check_predictions(predictions, teacher)
+    except UserError as error:
+        return in_fields(error)
+    return ""
 
 
 def current_session() -> Session:

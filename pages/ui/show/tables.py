@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.decide.decision import Decision
-from engine.types import Teacher
+from engine.types import TeacherFacts
 from pages.ui.show.words import rule_title, share, size
 
 _NUMBER, _PERCENT = "%.3g", "%.3g %%"
@@ -70,7 +70,7 @@ def column_formats(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def layer_table(teacher: Teacher) -> pd.DataFrame:
+def layer_table(teacher: TeacherFacts) -> pd.DataFrame:
     """One row a layer: name, order, shape, bytes, size, kind, operator; the rest of the graph as one last
     row.
     """
