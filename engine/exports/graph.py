@@ -125,7 +125,7 @@ def _at_opset(model: onnx.ModelProto, needed: int, max_opset: int) -> onnx.Model
     if target > version:
         try:
             model = version_converter.convert_version(model, target)
-        except RuntimeError as error:
+        except (RuntimeError, version_converter.ConvertError) as error:
             raise UserError(
                 f"the teacher's graph uses opset {version} and cannot be converted to {target}"
                 f" ({str(error).strip().splitlines()[0][:200]}).",

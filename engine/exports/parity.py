@@ -22,7 +22,8 @@ from onnx.reference import ReferenceEvaluator
 from engine.exports.certificate import Check
 from engine.family.weights import candidate_weights
 from engine.teacher.agreement import softmax
-from engine.types import Floats, Recipe, Teacher
+from engine.teacher.runtime import FAILURES
+from engine.types import Floats, Recipe, Teacher, UserError
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -41,17 +42,6 @@ LEVELS = {
 }
 FOLDED = "session.disable_quant_qdq"  # onnxruntime's switch for folding packed weights to float at load
 _BATCH = 16
-_FAILURES: tuple[type[Exception], ...] = tuple(
-    getattr(ort.capi.onnxruntime_pybind11_state, name)
-    for name in (
-        "Fail",
-        "InvalidArgument",
-        "InvalidGraph",
-        "InvalidProtobuf",
-        "NotImplemented",
-        "RuntimeException",
-    )
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +75,21 @@ def probabilities(outputs: Floats, output: str) -> Floats:
 def run_file(
     content: bytes, images: NDArray[np.float32], output: str, settings: ort.SessionOptions
 ) -> Floats:
-    """Return the probabilities (n, K) of an ONNX file on prepared images, in small batches."""
-    session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    batches = [session.run(None, {name: images[i : i + _BATCH]})[0] for i in range(0, len(images), _BATCH)]
+    """Return the probabilities (n, K) of an ONNX file on prepared images, in small batches.
+
+    Raises UserError with onnxruntime's reason if it cannot load or run the file.
+    """
+    try:
+        session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
+        name = session.get_inputs()[0].name
+        batches = [
+            session.run(None, {name: images[i : i + _BATCH]})[0] for i in range(0, len(images), _BATCH)
+        ]
+    except FAILURES as error:
+        raise UserError(
+            f"onnxruntime cannot run the model on the {len(images)} images: {_first_line(error)}. Export the"
+            " teacher with standard ONNX operators and a dynamic batch size."
+        ) from error
     return probabilities(np.concatenate(batches), output)
 
 
@@ -197,9 +198,13 @@ def runtime_checks(content: bytes, comparison: Comparison) -> Iterator[Check]:
     for name, settings in ways.items():
         try:
             probs = run_file(content, comparison.images, comparison.output, settings)
-        except _FAILURES as error:
+        except UserError as error:
             yield Check(
-                name, False, None, comparison.limit, f"onnxruntime refuses the file: {_first_line(error)}"
+                name,
+                False,
+                None,
+                comparison.limit,
+                f"onnxruntime refuses the file: {_first_line(error.__cause__ or error)}",
             )
             return
         yield _difference(name, probs, comparison.judged, comparison.limit)
@@ -300,7 +305,7 @@ def _batches(content: bytes, comparison: Comparison) -> Check:
 
     try:
         value = float(np.abs(run(0, n) - np.concatenate([run(i, i + 1) for i in range(n)])).max())
-    except _FAILURES as error:
+    except FAILURES as error:
         return Check(
             "batch size",
             False,
@@ -317,6 +322,6 @@ def _batches(content: bytes, comparison: Comparison) -> Check:
     )
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

@@ -27,6 +27,8 @@ from engine.predictions.job import TEACHER, Job, Part, batch_size
 from engine.predictions.pruning import HopelessTest
 from engine.predictions.store import write_array
 from engine.target import normalise
+from engine.teacher.reason import reason
+from engine.teacher.runtime import FAILURES
 from engine.types import Floats, Preprocessing, UserError
 
 _SUM_TOLERANCE = 1e-3  # of a row of probabilities, as the predictions file demands
@@ -59,7 +61,13 @@ class Session:
             for name, array in kernels.items()
         }
         options.add_external_initializers(list(self._kernels), list(self._kernels.values()))
-        self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        try:
+            self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        except FAILURES as error:
+            raise UserError(
+                f"onnxruntime cannot load the model: {reason(error)}. Export the teacher with standard ONNX"
+                " operators."
+            ) from error
         self._input = self._session.get_inputs()[0].name
 
     def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
@@ -74,6 +82,11 @@ class Session:
                 f"the model takes inputs of shape {wanted}, the preprocessing gives {images.shape}. Correct"
                 " the input size."
             ) from None
+        except FAILURES as error:
+            raise UserError(
+                f"onnxruntime fails on {len(images)} images: {reason(error)}. Export the teacher with standard"
+                " ONNX operators and a dynamic batch size."
+            ) from error
         return result
 
 

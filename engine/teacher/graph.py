@@ -6,6 +6,7 @@ Knows the metadata keys. Knows nothing of the frameworks the model came from.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from onnx import numpy_helper
 
 from engine.files.whole_file import whole_file
 from engine.teacher.agreement import Reference, examine
-from engine.teacher.kernels import find_kernels
+from engine.teacher.kernels import find_constant_kernels, find_kernels
 from engine.teacher.normal_form import EFFECTIVE, input_shape, normalize, weight_bytes
 from engine.types import Kernel, Preprocessing, Teacher, UserError
 
@@ -61,7 +62,7 @@ def build_teacher(model: onnx.ModelProto, description: Description, reference: R
         class_names=_class_names(description.class_names, verdict.n_classes),
         output=verdict.output,
         float_bytes=weight_bytes(model.graph),
-        notes=_notes(model.graph, description.notes, verdict.note),
+        notes=_notes(model.graph, description.notes, verdict.notes),
     )
 
 
@@ -177,8 +178,8 @@ def batch_norm_note(count: int) -> str:
     return f"{layers} kept apart from the kernels, so the raw kernels are quantized."
 
 
-def _notes(graph: onnx.GraphProto, stated: tuple[str, ...], output_note: str) -> tuple[str, ...]:
-    notes = [*stated, output_note]
+def _notes(graph: onnx.GraphProto, stated: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:
+    notes = [*stated, *found]
     if count := sum(node.op_type == "BatchNormalization" for node in graph.node):
         notes.append(batch_norm_note(count))
     if any(EFFECTIVE in tensor.name for tensor in graph.initializer):
@@ -186,4 +187,17 @@ def _notes(graph: onnx.GraphProto, stated: tuple[str, ...], output_note: str) ->
             f"Kernels named *{EFFECTIVE} are computed by the model from other weights; their final values are"
             " quantized."
         )
+    if names := find_constant_kernels(graph):
+        notes.append(_constant_note(names))
     return tuple(dict.fromkeys(notes))  # a stored teacher states them already
+
+
+def _constant_note(names: Sequence[str]) -> str:
+    """The sentence that says which weights are not quantized because they never meet an image."""
+    alike = list(dict.fromkeys(re.sub(r"\d+(?=[./])", "*", name) for name in names))
+    shown = ", ".join(alike[:3]) + (f" and {len(alike) - 3} more" if len(alike) > 3 else "")
+    kernels = "One kernel is" if len(names) == 1 else f"{len(names)} kernels are"
+    return (
+        f"{kernels} not quantized: the model multiplies them with constants only, never with an image, so their"
+        f" result is a constant too ({shown})."
+    )

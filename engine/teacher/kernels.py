@@ -213,3 +213,26 @@ def find_kernels(graph: onnx.GraphProto) -> tuple[Kernel, ...]:
         if kernel is not None:
             found.setdefault(kernel.name, kernel)
     return tuple(found.values())
+
+
+def find_constant_kernels(graph: onnx.GraphProto) -> tuple[str, ...]:
+    """Names of the weights that are multiplied with other stored values only, never with an image: those of a
+    network that computes position biases, say. Their product is a constant, so they are no kernels.
+    """
+    view = GraphView(graph)
+    kernels = {slot.value for slot in weight_slots(view)}
+    found: dict[str, None] = {}
+    for node in graph.node:
+        if node.op_type not in _CANDIDATE_SLOTS or node.output[0] not in view.fixed:
+            continue
+        for index in _CANDIDATE_SLOTS[node.op_type]:
+            origin = _origin(view, node.input[index])
+            if origin is not None and _is_matrix(view, origin[0]) and origin[0] not in kernels:
+                found.setdefault(origin[0])
+                break  # the other factor is the constant that it is applied to
+    return tuple(found)
+
+
+def _is_matrix(view: GraphView, name: str) -> bool:
+    tensor = view.initializers[name]
+    return tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) >= 2

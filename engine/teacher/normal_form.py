@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, version_converter
 
+from engine.teacher.batch import open_reshapes
 from engine.teacher.graph_bounds import every_node
 from engine.teacher.kernels import GraphView, kernel_at, weight_slots
 from engine.teacher.reason import reason
-from engine.teacher.runtime import open_session
+from engine.teacher.runtime import open_session, stored_values
 from engine.types import UserError
 
 # The first opset with 4-bit integers, which the exporter needs; torch also writes it.
@@ -129,7 +129,7 @@ def _raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     if version < OPSET:
         try:
             model = version_converter.convert_version(model, OPSET)
-        except RuntimeError as error:
+        except (RuntimeError, version_converter.ConvertError) as error:
             raise UserError(
                 f"the graph uses opset {version} and cannot be converted to {OPSET} ({reason(error)}). "
                 f"Export the model again with opset {OPSET} or newer."
@@ -160,7 +160,7 @@ def _free_the_batch(graph: onnx.GraphProto) -> None:
     """
     fixed = input_shape(graph)[:1]
     if fixed and fixed[0] is not None:
-        _free_reshapes(graph, fixed[0])
+        open_reshapes(graph, fixed[0])
     for value in (graph.input[0], graph.output[0]):
         dims = value.type.tensor_type.shape.dim
         if dims:
@@ -168,22 +168,6 @@ def _free_the_batch(graph: onnx.GraphProto) -> None:
             dims[0].dim_param = BATCH
     # Inferred shapes may carry the old batch size, and onnxruntime infers its own.
     del graph.value_info[:]
-
-
-def _free_reshapes(graph: onnx.GraphProto, batch: int) -> None:
-    """Open the batch size inside reshapes: exporters write it there as a number when they saw one batch
-    only.
-    """
-    view = GraphView(graph)
-    for index, node in enumerate(graph.node):
-        if node.op_type != "Reshape" or node.input[0] in view.fixed:
-            continue
-        sizes = view.integers(node.input[1])
-        if sizes and len(sizes) > 1 and sizes[0] == batch and 0 not in sizes:
-            del node.attribute[:]  # Reshape has one attribute, which gives 0 another meaning
-            freed = (0 if -1 in sizes[1:] else -1, *sizes[1:])  # 0 keeps the size, -1 infers it
-            node.input[1] = f"{node.input[1]}:freed{index}"
-            graph.initializer.append(numpy_helper.from_array(np.array(freed, np.int64), node.input[1]))
 
 
 def _materialize_weights(model: onnx.ModelProto) -> None:
@@ -217,7 +201,7 @@ def _evaluate(model: onnx.ModelProto, values: list[str]) -> list[Any]:
     del probe.graph.output[:], probe.graph.input[:]
     probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(value) for value in values)
     _drop_unused(probe.graph)
-    return list(open_session(probe.SerializeToString()).run(None, {}))
+    return stored_values(open_session(probe.SerializeToString()))
 
 
 def _main_weight(view: GraphView, value: str) -> str:

@@ -15,26 +15,32 @@ from numpy.typing import NDArray
 from engine.teacher.reason import reason
 from engine.types import Floats, UserError
 
-# onnxruntime raises these for a graph it cannot run; it has no common base class of its own.
+# What onnxruntime raises for a graph it cannot load or run: its own errors, which have no common base class,
+# and Python's for what its C++ side reports in passing (UnicodeDecodeError: a message quotes a damaged name).
 FAILURES: tuple[type[Exception], ...] = (
-    ort.capi.onnxruntime_pybind11_state.Fail,
-    ort.capi.onnxruntime_pybind11_state.InvalidArgument,
-    ort.capi.onnxruntime_pybind11_state.InvalidGraph,
-    ort.capi.onnxruntime_pybind11_state.InvalidProtobuf,
-    ort.capi.onnxruntime_pybind11_state.NotImplemented,
-    ort.capi.onnxruntime_pybind11_state.RuntimeException,
-    UnicodeDecodeError,  # its message quotes a damaged name
+    *(
+        item
+        for item in vars(ort.capi.onnxruntime_pybind11_state).values()
+        if isinstance(item, type) and issubclass(item, Exception)
+    ),
+    RuntimeError,
+    ValueError,
 )
 # what onnxruntime says when it cannot have the memory a graph asks for
 _NO_MEMORY = re.compile(r"bad_alloc|bad allocation|allocate memory|Memory limit|exceeds? max|overflow", re.I)
 _FAILED_NODE = re.compile(r"running (\w+) node\. Name:'([^']*)'")
 
 
-def open_session(graph: bytes) -> Any:
-    """An onnxruntime session on `graph`, or UserError with the runtime's reason."""
+def open_session(graph: bytes, *, optimised: bool = True) -> Any:
+    """A one-thread onnxruntime session on `graph`, with its operators fused or as they are written.
+
+    Raises UserError with the runtime's reason.
+    """
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    if not optimised:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except FAILURES as error:
@@ -64,6 +70,17 @@ def run(session: Any, images: NDArray[np.float32]) -> Floats:
 def _operator(error: Exception) -> str:
     failed = _FAILED_NODE.search(str(error))
     return f" (its operator {failed[1]} {failed[2]!r})" if failed else ""
+
+
+def stored_values(session: Any) -> list[NDArray[Any]]:
+    """All outputs of a graph without inputs, or UserError with the operator that failed."""
+    try:
+        return list(session.run(None, {}))
+    except FAILURES as error:
+        raise UserError(
+            f"the model computes a weight that onnxruntime cannot evaluate: {_reason(error)}. Export it with"
+            " plain weights."
+        ) from error
 
 
 def _reason(error: Exception) -> str:

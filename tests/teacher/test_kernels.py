@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.teacher.kernels import find_kernels
+from engine.teacher.kernels import find_constant_kernels, find_kernels
 from engine.types import Kernel
 
 
@@ -177,3 +177,28 @@ def test_a_shared_kernel_appears_once_and_products_of_activations_do_not() -> No
     ]
     stored = {"w": weights(3, 3), "bias": weights(3, 3), "table": weights(5, 3), "row": np.array([1])}
     assert [kernel.name for kernel in find_kernels(graph(nodes, (3, 3), stored).graph)] == ["w"]
+
+
+def test_a_weight_that_meets_constants_only_is_no_kernel_and_is_named() -> None:
+    """A network that makes position biases: two layers on stored coordinates, added to what the image gives."""
+    arrays = {
+        "coordinates": np.ones((4, 2), np.float32),
+        "mlp.1.weight": np.ones((2, 3), np.float32),
+        "mlp.2.weight": np.ones((3, 5), np.float32),
+        "head.weight": np.ones((7, 5), np.float32),
+    }
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["coordinates", "mlp.1.weight"], ["a"]),
+            helper.make_node("Relu", ["a"], ["b"]),
+            helper.make_node("MatMul", ["b", "mlp.2.weight"], ["c"]),
+            helper.make_node("MatMul", ["x", "head.weight"], ["d"]),
+            helper.make_node("Add", ["c", "d"], ["y"]),
+        ],
+        "positions",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 7])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    assert [kernel.name for kernel in find_kernels(graph)] == ["head.weight"]
+    assert find_constant_kernels(graph) == ("mlp.1.weight", "mlp.2.weight")

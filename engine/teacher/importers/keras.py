@@ -32,6 +32,19 @@ from engine.types import Floats, Preprocessing, Teacher, UserError
 
 _OPSET = 18  # the newest tf2onnx writes; the normal form raises it
 _INPUT = "images"
+_ONE = "one"  # of 1 - erf(x)
+_NO_COPIES = "TF2ONNX_CATCH_ERRORS"  # tf2onnx looks whether it is set, not what it says
+# What tracing and tf2onnx raise for what they do not know.
+_FAILURES = (
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    AssertionError,
+    RuntimeError,  # NotImplementedError is one
+    tf.errors.OpError,
+)
 
 
 def import_model(
@@ -142,19 +155,48 @@ def _export(model: keras.Model, shape: tuple[int, int, int]) -> onnx.ModelProto:
     signature += [
         tf.TensorSpec(variable.shape, variable.dtype, name=f"kernel{i}") for i, variable in enumerate(opened)
     ]
-    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), _inlined_functions():
-            warnings.simplefilter("ignore")
-            converted = tf2onnx.convert.from_function(
-                tf.function(forward), input_signature=signature, opset=_OPSET
-            )
-    except (ValueError, TypeError, KeyError, NotImplementedError, tf.errors.OpError) as error:
-        raise UserError(f"the Keras model cannot be expressed as an ONNX graph: {reason(error)}.") from error
-    graph: onnx.ModelProto = converted[0]
+    traced = tf.function(forward)
+    graph = _convert(traced, signature)
+    _rewrite_erfc(graph.graph)
     _require_known_operators(graph)
+    _store_captured(graph.graph, traced.get_concrete_function(*signature))
     _store(graph, opened)
     return graph
+
+
+def _convert(traced: Any, signature: Sequence[tf.TensorSpec]) -> onnx.ModelProto:
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
+    with warnings.catch_warnings(), _inlined_functions():
+        warnings.simplefilter("ignore")
+        for careful in (False, True):
+            try:
+                with _copying_before_each_optimisation(careful):
+                    converted = tf2onnx.convert.from_function(traced, input_signature=signature, opset=_OPSET)
+            except _FAILURES as error:
+                if careful:
+                    raise UserError(
+                        f"the Keras model cannot be expressed as an ONNX graph: {reason(error)}."
+                    ) from error
+            else:
+                break
+    graph: onnx.ModelProto = converted[0]
+    return graph
+
+
+@contextlib.contextmanager
+def _copying_before_each_optimisation(careful: bool) -> Iterator[None]:
+    """Whether tf2onnx copies the graph before each of its two dozen optimisations, to undo one that fails: it
+    hardly ever does, and the copies take half of the whole conversion.
+    """
+    before = os.environ.pop(_NO_COPIES, None)
+    if not careful:
+        os.environ[_NO_COPIES] = "FALSE"
+    try:
+        yield
+    finally:
+        os.environ.pop(_NO_COPIES, None)
+        if before is not None:
+            os.environ[_NO_COPIES] = before
 
 
 @contextlib.contextmanager
@@ -170,6 +212,22 @@ def _inlined_functions() -> Iterator[None]:
         tf.config.run_functions_eagerly(before)
 
 
+def _rewrite_erfc(graph: onnx.GraphProto) -> None:
+    """Write erfc(x), of which Keras makes its exact GELU, as 1 - erf(x): ONNX has the latter only."""
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type == "Erfc" and node.domain in ("", "ai.onnx"):
+            if not any(tensor.name == _ONE for tensor in graph.initializer):
+                graph.initializer.append(onnx.numpy_helper.from_array(np.array(1, np.float32), _ONE))
+            erf = f"{node.output[0]}:erf"
+            nodes.append(onnx.helper.make_node("Erf", [node.input[0]], [erf], name=f"{node.name}:erf"))
+            nodes.append(onnx.helper.make_node("Sub", [_ONE, erf], [node.output[0]], name=node.name))
+        else:
+            nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
 def _require_known_operators(graph: onnx.ModelProto) -> None:
     """tf2onnx leaves a TensorFlow operator it cannot translate in the graph, under its own name."""
     for node in graph.graph.node:
@@ -178,6 +236,19 @@ def _require_known_operators(graph: onnx.ModelProto) -> None:
                 f"the operation {node.op_type} ({node.name}) has no ONNX form. Replace that layer, or export"
                 " the model to ONNX yourself."
             )
+
+
+def _store_captured(graph: onnx.GraphProto, concrete: Any) -> None:
+    """Turn constants that the traced function captured, which tf2onnx leaves as inputs, into initializers: the
+    mean of a Normalization layer, say.
+    """
+    inputs = {value.name for value in graph.input}
+    captured = concrete.captured_inputs
+    for placeholder, tensor in zip(
+        concrete.inputs[len(concrete.inputs) - len(captured) :], captured, strict=True
+    ):
+        if placeholder.name in inputs and tensor.dtype != tf.resource:
+            graph.initializer.append(onnx.numpy_helper.from_array(tensor.numpy(), placeholder.name))
 
 
 def _store(graph: onnx.ModelProto, opened: Sequence[Any]) -> None:

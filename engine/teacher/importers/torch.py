@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from engine.guard import stage
-from engine.teacher.agreement import BATCHES, Reference
+from engine.teacher.agreement import BATCHES, MistranslatedError, Reference
+from engine.teacher.batch import TRACED_BATCH, open_traced_batch
 from engine.teacher.graph import Description, build_teacher, plain_preprocessing
 from engine.teacher.normal_form import BATCH, OPSET
 from engine.teacher.reason import reason
@@ -68,12 +69,27 @@ def import_module(
         model = copy.deepcopy(model).float()
         notes = (*notes, "The weights are not all float32; they were converted to it.")
     with _evaluating(model):
-        reference = _reference(model)
         for n in BATCHES:
             _require_tensor(model, torch.zeros(n, *input_shape))
         stage("converting the model", patience=4.0)
-        graph = _export(model, torch.zeros(2, *input_shape))
         description = Description(name, source, preprocessing, class_names, notes)
+        return _translate(model, input_shape, description)
+
+
+def _translate(
+    model: torch.nn.Module, input_shape: tuple[int, int, int], description: Description
+) -> Teacher:
+    """Trace one batch size and open it afterwards; trace all sizes at once, which takes twice as long, only
+    for a model that does not survive that.
+    """
+    reference = _reference(model)
+    try:
+        # The images are never computed with: their pages stay untouched zeros, which take no memory.
+        graph = _export(model, torch.zeros(TRACED_BATCH, *input_shape), any_batch=False)
+        open_traced_batch(graph.graph)
+        return build_teacher(graph, description, reference)
+    except MistranslatedError:
+        graph = _export(model, torch.zeros(2, *input_shape), any_batch=True)
         return build_teacher(graph, description, reference)
 
 
@@ -119,7 +135,7 @@ def _require_tensor(model: torch.nn.Module, images: torch.Tensor) -> None:
         )
 
 
-def _export(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProto:
+def _export(model: torch.nn.Module, images: torch.Tensor, *, any_batch: bool) -> onnx.ModelProto:
     # Every parameter with two or more axes enters as an input, not only those of Conv and Linear modules: a
     # kernel used through torch.nn.functional is then found too. Which of them are kernels is read off the
     # graph afterwards.
@@ -135,7 +151,7 @@ def _export(model: torch.nn.Module, images: torch.Tensor) -> onnx.ModelProto:
                 (images, list(opened.values())),
                 input_names=[INPUT, *names],
                 opset_version=OPSET,
-                dynamic_shapes=({0: torch.export.Dim(BATCH)}, [None] * len(names)),
+                dynamic_shapes=({0: torch.export.Dim(BATCH)}, [None] * len(names)) if any_batch else None,
                 dynamo=True,
                 verbose=False,
             )

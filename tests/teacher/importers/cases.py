@@ -184,6 +184,31 @@ def keras_application(name: str) -> Any:
     return getattr(keras.applications, name)(weights=None, input_shape=(SIZE, SIZE, 3), classes=7)
 
 
+def keras_gelu() -> Any:
+    """What Keras' ConvNeXt is made of: a Normalization with given constants, exact GELU, layer scale."""
+    import keras
+    from keras import layers
+
+    images = keras.Input((32, 32, 3))
+    x = layers.Normalization(mean=[123.7, 116.3, 103.5], variance=[3400.0, 3260.0, 3290.0])(images)
+    x = layers.Conv2D(8, 4, strides=4, name="stem")(x)
+    x = layers.DepthwiseConv2D(3, padding="same", name="depthwise")(x)
+    x = layers.Activation("gelu")(layers.Dense(16, name="wide")(layers.LayerNormalization()(x)))
+    return keras.Model(images, layers.Dense(5, name="head")(layers.GlobalAveragePooling2D()(x)))
+
+
+def levit() -> Case:
+    """Attention biases that are looked up, and kept from one run to the next; nought in a new model."""
+    model = timm().create_model("levit_128s", num_classes=7)
+    torch.manual_seed(1)
+    for name, parameter in model.named_parameters():
+        if "attention_biases" in name:
+            torch.nn.init.normal_(parameter)
+    model = randomize(model)
+    teacher = import_module(model, name="levit", input_shape=(3, 224, 224))
+    return torch_case(model, teacher, 224)
+
+
 BUILDERS: dict[str, Callable[..., Case]] = {
     "torch-hand": torch_hand,
     "torch-pt2": torch_file,
@@ -195,8 +220,12 @@ BUILDERS: dict[str, Callable[..., Case]] = {
     "timm-swin": functools.partial(
         timm_case, "swin_tiny_patch4_window7_224", 56, img_size=56, depths=(2, 1), num_heads=(3, 6)
     ),
+    "timm-ghostnetv2": functools.partial(timm_case, "ghostnetv2_100", SIZE),
+    "timm-mobileone": functools.partial(timm_case, "mobileone_s0", SIZE),
+    "timm-levit": levit,
     "onnx-folded": onnx_folded,
     "keras-hand": functools.partial(keras_case, keras_hand),
+    "keras-gelu": functools.partial(keras_case, keras_gelu),
     "keras-resnet50": functools.partial(keras_case, functools.partial(keras_application, "ResNet50")),
     "keras-mobilenetv2": functools.partial(keras_case, functools.partial(keras_application, "MobileNetV2")),
 }

@@ -148,3 +148,37 @@ def test_channels_and_names_must_fit() -> None:
         import_module(Scores(nn.Conv2d(3, 4, 3)), name="m", input_shape=(3, 8, 8), class_names=["a", "b"])
     gray = import_module(Scores(nn.Conv2d(1, 4, 3)), name="m", input_shape=(1, 8, 8), preprocessing=None)
     assert gray.preprocessing == Preprocessing(8, 8, channels=1, mean=(0.0,), std=(1.0,))
+
+
+class BatchInNumbers(torch.nn.Module):
+    """Uses the batch size as a number, which a graph traced for one size cannot show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(12, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(images.flatten(1)) * (images.shape[0] / (images.shape[0] + 1))
+
+
+def test_a_model_that_computes_with_its_batch_size_is_traced_for_all_sizes() -> None:
+    model = BatchInNumbers().eval()
+    teacher = import_module(model, name="m", input_shape=(3, 2, 2))
+    session = ort.InferenceSession(teacher.graph, providers=["CPUExecutionProvider"])
+    for n in (1, 4):
+        images = np.random.default_rng(n).standard_normal((n, 3, 2, 2)).astype(np.float32)
+        with torch.no_grad():
+            expected = model(torch.from_numpy(images)).numpy()
+        np.testing.assert_allclose(session.run(None, {"images": images})[0], expected, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_kernels_of_a_position_network_are_named_in_the_notes() -> None:
+    model = timm().create_model(
+        "swinv2_cr_tiny_ns_224", num_classes=3, img_size=64, depths=(1, 1), num_heads=(3, 6), window_size=4
+    )
+    notes = import_module(model, name="swin", input_shape=(3, 64, 64)).notes
+    assert any(
+        note.startswith("4 kernels are not quantized") and "attn.meta_mlp.fc*.weight" in note
+        for note in notes
+    )
