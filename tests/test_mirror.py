@@ -92,7 +92,6 @@ TESTED_IN = {
     "engine/study/tables/paper.py": "study/tables/test_regret.py",
     "engine/target/label_log.py": "target/test_label_book.py",
     "engine/target/sources.py": "target/test_image_set.py",
-    "engine/teacher/agreement.py": "teacher/importers/test_contract.py",
     "engine/teacher/graph.py": "teacher/importers/test_onnx.py",
     "engine/teacher/importers/checkpoint.py": "teacher/test_load.py",
     "engine/teacher/importers/exported_program.py": "teacher/importers/test_pt2_file.py",

@@ -61,10 +61,14 @@ def load_request(args: argparse.Namespace) -> LoadRequest:
 
 
 def load_stated_teacher(args: argparse.Namespace) -> Teacher:
-    """Load the teacher that the options describe; a file in a guarded process of its own."""
-    from engine.teacher.guarded import load_guarded
+    """Load the teacher that the options describe: from the store if an earlier command imported the same file,
+    else in a guarded process of its own.
+    """
+    from engine.predictions.store import default_store
+    from engine.teacher.guarded import load_once
 
-    return load_guarded(load_request(args))
+    given = getattr(args, "store", None)
+    return load_once(load_request(args), store=Path(given).expanduser() if given else default_store())
 
 
 def read_class_names(path: str | None) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 from engine.guard import Child, guarded, limits_for
 from engine.guard.run import OnReport
+from engine.teacher.cache import entry_path, read_entry, write_entry
 from engine.teacher.facts import facts_of, teacher_of
 from engine.teacher.load import Stated, load_teacher, request_of
 from engine.teacher.request import LoadRequest
@@ -18,6 +19,23 @@ from engine.types import Teacher
 
 _GRAPH = "graph.onnx"
 _TRUSTED = ("sample", "timm")  # files that ship with us, and names of public weights: no stranger's file
+
+
+def load_once(spec: str | Path | LoadRequest, *, store: Path, **stated: Unpack[Stated]) -> Teacher:
+    """Load a teacher as `load_guarded` does, from `store` if the same file was loaded before with the same
+    options; keep it there if not.
+    """
+    request = request_of(spec, stated)
+    entry = entry_path(store, request)
+    known = None if entry is None else read_entry(entry, request.max_bytes)
+    if known is not None:
+        return known
+    teacher = load_guarded(request)
+    # Public weights may have been downloaded just now: only then is their content known.
+    entry = entry_path(store, request)
+    if entry is not None:
+        write_entry(entry, teacher, request.spec)
+    return teacher
 
 
 def load_guarded(

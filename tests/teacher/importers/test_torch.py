@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 import torch
 from torch import nn
 
+from engine.teacher.importers.timm import timm
 from engine.teacher.importers.torch import import_module
 from engine.types import Preprocessing, UserError
 
