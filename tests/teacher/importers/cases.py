@@ -198,11 +198,13 @@ def keras_gelu() -> Any:
 
 
 def levit() -> Case:
-    """Attention biases that are looked up, and kept from one run to the next; nought in a new model."""
+    """Attention biases that are looked up, and kept from one run to the next; they and the weights of the norms
+    behind attention are nought in a new model.
+    """
     model = timm().create_model("levit_128s", num_classes=7)
     torch.manual_seed(1)
     for name, parameter in model.named_parameters():
-        if "attention_biases" in name:
+        if "attention_biases" in name or name.endswith("bn.weight"):
             torch.nn.init.normal_(parameter)
     model = randomize(model)
     teacher = import_module(model, name="levit", input_shape=(3, 224, 224))
