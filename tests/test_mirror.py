@@ -45,6 +45,7 @@ TESTED_IN = {
     "engine/family/families.py": "family/test_kinds.py",
     "engine/predictions/deployed.py": "deploy/test_running.py",
     "engine/exports/drafting.py": "exports/test_certificate.py",
+    "engine/exports/integer_parity.py": "exports/test_ready.py",
     "engine/exports/parity.py": "exports/test_roundtrip.py",
     "engine/exports/profile_worker.py": "exports/test_profile.py",
     "engine/exports/report.py": "exports/test_certificate.py",

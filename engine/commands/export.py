@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 from engine.commands.select import labeled_sample
 from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
 from engine.exports.evidence import SHIPPED_IMAGES
-from engine.family.recipes import parse_candidate, parse_slug, standard_family
-from engine.types import Choice, Recipe, UserError
+from engine.family.kinds import AnyRecipe, parse_any
+from engine.family.recipes import parse_candidate, standard_family
+from engine.types import Choice, Predictions, Recipe, Teacher, UserError
 
 if TYPE_CHECKING:
     from engine.exports.certificate import Certificate
     from engine.exports.evidence import Grounds
+    from engine.exports.ready import ReadyFile
+    from engine.target import ImageSet
 
 HELP = "write a candidate as packed ONNX with its certificate"
 
@@ -44,6 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="highest ONNX opset allowed; 2-bit integers need 25, else 21 is enough",
     )
     parser.add_argument("--formats", default="onnx", help="comma-separated: onnx, safetensors, packed, keras")
+    parser.add_argument(
+        "--store",
+        help="folder of resumable work, where files fitted to images are found again (as in `predict`)",
+    )
     parser.add_argument("--bundle", action="store_true", help="also write OUT.zip")
     evidence = parser.add_argument_group("evidence for the choice")
     evidence.add_argument(
@@ -69,11 +76,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     zip_path = check_zip(_zip_path(args.out)) if args.bundle else None
     grounds = _grounds(args)
     recipe = _recipe(args, None if grounds is None else grounds.choice)
+    images = open_images(args.images) if args.images else None
+    predictions = None if grounds is None else grounds.predictions
+    teacher = load_stated_teacher(args)
     order = ExportOrder(
-        teacher=load_stated_teacher(args),
-        recipe=recipe,
-        predictions=None if grounds is None else grounds.predictions,
-        images=open_images(args.images) if args.images else None,
+        teacher=teacher,
+        recipe=_ready(args, teacher, recipe, images, predictions),
+        predictions=predictions,
+        images=images,
         evidence={} if grounds is None else evidence_record(grounds, recipe.slug),
         n_images=args.n_images,
         max_opset=args.max_opset,
@@ -119,12 +129,50 @@ def _progress(done: int, total: int) -> None:
         sys.stderr.flush()
 
 
-def _command(args: argparse.Namespace, recipe: Recipe) -> str:
+def _ready(
+    args: argparse.Namespace,
+    teacher: Teacher,
+    recipe: AnyRecipe,
+    images: ImageSet | None,
+    predictions: Predictions | None,
+) -> Recipe | ReadyFile:
+    """Return a weight-only recipe as it is, and any other candidate as its finished file."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    from engine.commands.progress import progress_bar
+    from engine.deploy.exporting import ready_file
+    from engine.predictions.ownership import check_predictions
+    from engine.predictions.store import default_store
+
+    if predictions is not None:
+        check_predictions(predictions, teacher)  # before anything is built
+    return ready_file(
+        teacher,
+        recipe,
+        store=Path(args.store).expanduser() if args.store else default_store(),
+        predictions=predictions,
+        images=images,
+        on_progress=progress_bar(),
+    )
+
+
+def _command(args: argparse.Namespace, recipe: AnyRecipe) -> str:
     """Return the command that recreates the export; paths by their file names, which is all a stranger can
     use.
     """
     words = ["python", "-m", "engine", "export"]
-    skipped = {"json", "debug", "sign", "out", "candidate", "bundle", "predictions", "method", "labels"}
+    skipped = {
+        "json",
+        "debug",
+        "sign",
+        "store",
+        "out",
+        "candidate",
+        "bundle",
+        "predictions",
+        "method",
+        "labels",
+    }
     for name, value in vars(args).items():
         if (
             value is None
@@ -159,16 +207,16 @@ def _grounds(args: argparse.Namespace) -> Grounds | None:
     return Grounds(predictions=predictions, choice=choice, path=path, settled_by=settled_by)
 
 
-def _recipe(args: argparse.Namespace, choice: Choice | None) -> Recipe:
+def _recipe(args: argparse.Namespace, choice: Choice | None) -> AnyRecipe:
     if args.candidate is not None:
         text = args.candidate.strip()
-        return parse_candidate(text, standard_family()) if text.lstrip("-").isdecimal() else parse_slug(text)
+        return parse_candidate(text, standard_family()) if text.lstrip("-").isdecimal() else parse_any(text)
     if choice is None:
         raise UserError(
             "no candidate was named. Give --candidate NAME, or --predictions FILE --method RULE to export"
             " its pick."
         )
-    return parse_slug(choice.name)
+    return parse_any(choice.name)
 
 
 def summary(result: dict[str, Any]) -> str:

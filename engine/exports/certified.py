@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from engine.exports.certificate import Certificate
 from engine.exports.evidence import SHIPPED_IMAGES
 from engine.exports.graph import OPSET_INT2
+from engine.exports.ready import ReadyFile, ReadyRequest, write_ready
 from engine.exports.writing import write
 from engine.predictions.ownership import check_predictions
 from engine.target import ImageSet, UnreadableImageError, normalise, pool_order, prepare
@@ -28,11 +29,12 @@ class ExportOrder:
     """A candidate to write, and what it is to be compared with.
 
     `predictions` are those the choice rests on: the file must repeat them on the first `n_images` of `images`.
-    `evidence` is the record of the choice (`engine.exports.evidence.evidence_record`).
+    `evidence` is the record of the choice (`engine.exports.evidence.evidence_record`). A candidate that was
+    fitted to images comes as its finished file instead of a recipe.
     """
 
     teacher: Teacher
-    recipe: Recipe
+    recipe: Recipe | ReadyFile
     predictions: Predictions | None = None
     images: ImageSet | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -55,6 +57,9 @@ def export_certified(
     if order.predictions is not None:
         check_predictions(order.predictions, order.teacher)
     batch = _batch(order)
+    if isinstance(order.recipe, ReadyFile):
+        certificate = _write_ready(order, order.recipe, batch, folder, on_progress)
+        return replace(certificate, notes=(*certificate.notes, *_uncompared(order, batch)))
     certificate = write(
         order.teacher,
         order.recipe,
@@ -69,6 +74,18 @@ def export_certified(
         on_progress=on_progress,
     )
     return replace(certificate, notes=(*certificate.notes, *_uncompared(order, batch)))
+
+
+def _write_ready(
+    order: ExportOrder, ready: ReadyFile, batch: _Batch, folder: str | Path, on_progress: Progress | None
+) -> Certificate:
+    request = ReadyRequest(
+        images=batch.images,
+        judged=batch.judged,
+        evidence=order.evidence,
+        command=order.command or "",
+    )
+    return write_ready(order.teacher, ready, folder, request, formats=order.formats, on_progress=on_progress)
 
 
 def first_images(

@@ -135,7 +135,7 @@ def draft(request: Request, packed: PackedModel, steps: Steps) -> Certificate:
         probes=trial.probes,
         files={},
         evidence=plain(request.evidence or {}),
-        versions=_versions(),
+        versions=versions(),
         command=request.command or _command(request),
         notes=(*packed.notes, trial.note, *_rounding_note(trial.comparison.limit)),
     )
@@ -206,7 +206,8 @@ def _checks(request: Request, content: bytes, comparison: Comparison, weights: W
     yield reference_check(content, comparison)
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of what wrote and checked the file."""
     packages = ("numpy", "onnx", "onnxruntime")
     return {
         "anchorpoint": __version__,

@@ -177,7 +177,7 @@ def check_rounded(stored: Floats, judged: Floats) -> Check:
     """Check predictions stored in half precision, whose rounding alone is up to 2^-12, against freshly
     computed ones.
     """
-    check = _difference("stored predictions", np.asarray(stored, np.float64), judged, LIMIT + 2.0**-12)
+    check = difference_check("stored predictions", np.asarray(stored, np.float64), judged, LIMIT + 2.0**-12)
     rounding = (
         "The stored predictions are in half precision, so the file is compared with the float graph run now,"
         " and that with them. "
@@ -207,10 +207,10 @@ def runtime_checks(content: bytes, comparison: Comparison) -> Iterator[Check]:
                 f"onnxruntime refuses the file: {_first_line(error.__cause__ or error)}",
             )
             return
-        yield _difference(name, probs, comparison.judged, comparison.limit)
-    yield _argmax(probs, comparison.judged, comparison.limit)
+        yield difference_check(name, probs, comparison.judged, comparison.limit)
+    yield argmax_check(probs, comparison.judged, comparison.limit)
     yield _divergence(probs, comparison.judged)
-    yield _batches(content, comparison)
+    yield batch_check(content, comparison)
 
 
 def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 8.0) -> Check:
@@ -235,12 +235,13 @@ def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 
             f"Not run, and not counted: the evaluator lacks an operator ({_first_line(error)}).",
         )
     judged = comparison.judged[: len(probs)]
-    return _difference(
+    return difference_check(
         f"{name}, {len(probs)} images", np.concatenate(probs), judged, max(REFERENCE_LIMIT, comparison.limit)
     )
 
 
-def _difference(name: str, probs: Floats, judged: Floats, limit: float) -> Check:
+def difference_check(name: str, probs: Floats, judged: Floats, limit: float) -> Check:
+    """Compare probabilities with those they must repeat."""
     value = float(np.abs(probs - judged).max()) if probs.shape == judged.shape else float("inf")
     passed = bool(value < limit)  # nan is no pass
     verdict = "" if passed else ": this is another model"
@@ -253,7 +254,8 @@ def _difference(name: str, probs: Floats, judged: Floats, limit: float) -> Check
     )
 
 
-def _argmax(probs: Floats, judged: Floats, limit: float) -> Check:
+def argmax_check(probs: Floats, judged: Floats, limit: float) -> Check:
+    """Check that the predicted class is the same, ties within the limit aside."""
     if probs.shape != judged.shape:
         return Check(
             "same class",
@@ -294,7 +296,7 @@ def _divergence(probs: Floats, judged: Floats) -> Check:
     )
 
 
-def _batches(content: bytes, comparison: Comparison) -> Check:
+def batch_check(content: bytes, comparison: Comparison) -> Check:
     """A file whose batch size got fixed runs one size only."""
     n = min(3, len(comparison.images))
     session = ort.InferenceSession(content, options(), providers=["CPUExecutionProvider"])

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.exports.certificate import Certificate, Sizes
 from engine.exports.native import FORMATS
-from engine.family.recipes import parse_slug
+from engine.family.recipes import recipe_of
 
 _SCRIPT = Path(__file__).with_name("bundle_predict.py")
 _STYLE = """
@@ -41,14 +41,16 @@ def size(n: float) -> str:
 
 def size_words(certificate: Certificate) -> str:
     """Say what the recipe counts, what the file takes, and why the two differ."""
-    sizes, bits, width = (
-        certificate.sizes,
-        parse_slug(certificate.recipe).bits,
-        certificate.model["container_bits"],
-    )
+    sizes, width = certificate.sizes, certificate.model["container_bits"]
+    recipe = recipe_of(certificate.recipe)
     stored, graph = size(sizes.weights - sizes.theory), size(sizes.file - sizes.weights)
-    reason = f"codes of {bits} bits stored as INT{width} add {stored}, the graph {graph}"
-    if width == bits:
+    if recipe is None:
+        reason = f"wider integers than its bits and zero points add {stored}, the graph {graph}"
+    else:
+        reason = f"codes of {recipe.bits} bits stored as INT{width} add {stored}, the graph {graph}"
+    if (recipe is None and sizes.weights - sizes.theory < 1000) or (
+        recipe is not None and width == recipe.bits
+    ):
         reason = f"graph and zero points add {size(sizes.file - sizes.theory)}"
     return (
         f"The recipe counts {size(sizes.theory)}, {sizes.theory / sizes.float_weights:.1%} of the float"

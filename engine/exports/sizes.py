@@ -22,7 +22,7 @@ TOLERANCE = 0.02  # of the bytes that containers, scales and float parts need
 
 def measure_sizes(teacher: Teacher, recipe: Recipe, content: bytes, max_opset: int) -> Sizes:
     """Return the sizes of the exported bytes beside those of the float teacher, needed and theoretical."""
-    by_type = _bytes_by_type(content)
+    by_type = bytes_by_type(content)
     return Sizes(
         file=len(content),
         float_file=len(float_model(teacher)),
@@ -60,7 +60,8 @@ def check_sizes(sizes: Sizes) -> Check:
     return Check("weights on disk", abs(excess) < TOLERANCE, excess, TOLERANCE, sentence)
 
 
-def _bytes_by_type(content: bytes) -> dict[str, int]:
+def bytes_by_type(content: bytes) -> dict[str, int]:
+    """Return the bytes of a file's weights by ONNX data type."""
     counted: Counter[str] = Counter()
     for tensor in onnx.ModelProto.FromString(content).graph.initializer:
         if tensor.name.startswith(SHAPE_PREFIX):

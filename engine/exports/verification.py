@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from engine.exports.bundle import Bundle, open_bundle, read_certificate
 from engine.exports.certificate import Certificate, Check, Probe
+from engine.exports.integer_parity import LARGEST_INTEGER_LIMIT, has_integer_activations, integer_checks
 from engine.exports.parity import (
     LARGEST_LIMIT,
     LIMIT,
@@ -166,9 +167,10 @@ def _check_outputs(
         yield Check("stored predictions", False, None, None, sentence)
         return
     inputs = random_images(noise.n_images, preprocessing, noise.seed)
-    yield from runtime_checks(
-        content, Comparison(inputs, noise.array(), facts.get("output", "logits"), _limit(noise))
-    )
+    integer = has_integer_activations(content)
+    limit = _limit(noise, LARGEST_INTEGER_LIMIT if integer else LARGEST_LIMIT)
+    comparison = Comparison(inputs, noise.array(), facts.get("output", "logits"), limit)
+    yield from integer_checks(content, comparison) if integer else runtime_checks(content, comparison)
     if images is not None:
         yield _check_images(content, certificate, images, facts.get("output", "logits"))
 
@@ -178,7 +180,8 @@ def _check_images(
 ) -> Check:
     """Compare the images that the certificate knows by their digest, in whatever order they come."""
     known: dict[str, Any] = {}
-    limit = min((_limit(probe) for probe in certificate.probes if probe.digests), default=LIMIT)
+    largest = LARGEST_INTEGER_LIMIT if has_integer_activations(content) else LARGEST_LIMIT
+    limit = min((_limit(probe, largest) for probe in certificate.probes if probe.digests), default=LIMIT)
     for probe in certificate.probes:
         known.update(zip(probe.digests, probe.array(), strict=False))
     digests = image_digests(images)
@@ -202,11 +205,11 @@ def _check_images(
     return Check("your images", bool(value < limit), value, limit, sentence)
 
 
-def _limit(probe: Probe) -> float:
+def _limit(probe: Probe, largest: float) -> float:
     """The probe's own limit, within what any faithful file needs: a stranger's certificate does not widen it
     further.
     """
-    return min(max(probe.limit, LIMIT), LARGEST_LIMIT)
+    return min(max(probe.limit, LIMIT), largest)
 
 
 def _facts(content: bytes) -> dict[str, str]:

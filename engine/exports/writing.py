@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,18 +63,35 @@ def write(
     packed = pack_model(teacher, recipe, max_opset=max_opset)
     steps.tick()
     certificate = draft(request, packed, steps)
-    target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target, prefix=PART) as part:
-        certificate = _fill(Path(part), request, packed.content, certificate)
-        _move(Path(part), target, certificate)
+    certificate = put_in_place(
+        target,
+        packed.content,
+        certificate,
+        lambda part: native_copies(part, teacher, recipe, request.formats, source),
+    )
     steps.tick(STEPS)
     return certificate
 
 
-def _fill(part: Path, request: Request, content: bytes, certificate: Certificate) -> Certificate:
+def put_in_place(
+    target: Path, content: bytes, certificate: Certificate, copies: Callable[[Path], Iterable[str]]
+) -> Certificate:
+    """Write model.onnx, what `copies` adds to the folder it is given, and the certificate's files; return the
+    certificate with their hashes and the notes of `copies`.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target, prefix=PART) as part:
+        certificate = _fill(Path(part), content, certificate, copies)
+        _move(Path(part), target, certificate)
+    return certificate
+
+
+def _fill(
+    part: Path, content: bytes, certificate: Certificate, copies: Callable[[Path], Iterable[str]]
+) -> Certificate:
     """Write every file into the temporary folder and return the certificate with their hashes."""
     (part / "model.onnx").write_bytes(content)
-    notes = native_copies(part, request.teacher, request.recipe, request.formats, request.source_path)
+    notes = copies(part)
     (part / "predict.py").write_text(predict_script(), encoding="utf-8")
     certificate = replace(certificate, notes=(*certificate.notes, *notes), files=_hashes(part))
     (part / "README.md").write_text(bundle_readme(certificate), encoding="utf-8")

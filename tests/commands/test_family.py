@@ -91,3 +91,33 @@ def test_old_files_have_no_times(desk: Path, capsys: pytest.CaptureFixture[str])
     words = ["select", str(desk / "old.npz"), "--method", "distortion"]
     assert run(desk, capsys, *words)["latency"] is None
     assert "a limit on time needs" in run(desk, capsys, *words, "--max-latency", "0.8", code=2)
+
+
+@pytest.mark.parametrize("name", ["b8a8-channel-minmax", "mix-0.3"])
+def test_a_judged_file_is_exported_and_verified(
+    desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    predict(desk, capsys, "--candidates", f"26,{name}", "--no-latency")
+    judged = load_predictions(desk / "out.npz").file_sha256
+    assert judged is not None
+    words = [
+        "export",
+        "--teacher",
+        str(desk / "tiny.onnx"),
+        "--candidate",
+        name,
+        "--out",
+        str(tmp_path / "m"),
+    ]
+    evidence = ["--predictions", str(desk / "out.npz"), "--images", str(desk / "x.npy")]
+    record = run(desk, capsys, *words, *evidence, "--store", str(desk / "store"))
+    assert record["passed"], record["checks"]
+    assert record["sha256"] == judged[1]
+    assert record["checks"][0]["name"] == "judged bytes"
+    verified = run(desk, capsys, "verify", str(tmp_path / "m"), "--images", str(desk / "x.npy"))
+    assert verified["passed"]
+    # without the store, the same images make the same bytes again
+    again = run(desk, capsys, *words, *evidence, "--store", str(tmp_path / "empty"))
+    assert again["sha256"] == judged[1]
+    line = run(desk, capsys, *words, "--store", str(tmp_path / "nothing"), code=2)
+    assert "made with calibration images" in line
