@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of resumable work, where files fitted to images are found again (as in `predict`)",
     )
     parser.add_argument("--bundle", action="store_true", help="also write OUT.zip")
+    parser.add_argument("--sign", metavar="KEY", help="sign the certificate with this Ed25519 private key (PEM)")
     evidence = parser.add_argument_group("evidence for the choice")
     evidence.add_argument(
         "--predictions",
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from engine.exports.certified import ExportOrder, export_certified
     from engine.exports.evidence import evidence_record
     from engine.exports.place import check_folder, check_zip
+    from engine.exports.signature import private_key, sign
     from engine.target import open_images
     from engine.teacher.load import source_path
 
@@ -74,6 +76,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     formats = tuple(part.strip() for part in args.formats.split(","))
     check_folder(args.out, formats)
     zip_path = check_zip(_zip_path(args.out)) if args.bundle else None
+    key = None if args.sign is None else private_key(args.sign)  # now, not after the work
     grounds = _grounds(args)
     recipe = _recipe(args, None if grounds is None else grounds.choice)
     images = open_images(args.images) if args.images else None
@@ -92,6 +95,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         command=_command(args, recipe),
     )
     certificate = export_certified(order, args.out, on_progress=_progress)
+    if key is not None:
+        sign(args.out, key)
     bundle = None if zip_path is None else str(write_bundle(args.out, zip_path))
     return {"folder": str(args.out), "bundle": bundle, **_record(certificate)}
 

@@ -15,26 +15,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", help="folder or .zip written by `export`")
     parser.add_argument("--images", help="images the certificate was made with: folder, .zip, .npy or .npz")
     parser.add_argument("--n-images", type=int, default=1000, help="how many of them to read")
+    parser.add_argument("--key", help="Ed25519 public key (PEM) that must have signed the certificate")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    from engine.exports.certified import first_images
-    from engine.exports.verification import bundle_preprocessing, verify
-    from engine.target import open_images
+    from engine.exports.guarded import verify_guarded
+    from engine.exports.verification import Wanted
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")
-    images = (
-        first_images(open_images(args.images), args.n_images, bundle_preprocessing(args.bundle))
-        if args.images
-        else None
-    )
-    found = verify(args.bundle, images)
+    found = verify_guarded(args.bundle, Wanted(args.images, args.n_images, args.key))
+    wrong = next((check for check in found.checks if not check.passed), None)
     return {
         "bundle": str(args.bundle),
         "recipe": found.recipe,
         "passed": found.passed,
         "failed": not found.passed,
+        "reason": None if wrong is None else f"{args.bundle} is not verified: {wrong.name}. {wrong.sentence}",
         "checks": [asdict(check) for check in found.checks],
     }
 

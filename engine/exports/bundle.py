@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from engine.exports.certificate import Certificate
-from engine.exports.place import CERTIFICATE, MAX_CERTIFICATE_BYTES, check_zip
+from engine.exports.place import CERTIFICATE, MAX_CERTIFICATE_BYTES, SIGNATURE, check_zip
 from engine.files.hashing import sha256_of
 from engine.files.whole_file import whole_file
 from engine.types import UserError
@@ -54,7 +54,8 @@ def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:
     """
     folder, target = Path(folder), check_zip(zip_path)
     with open_bundle(folder) as bundle:
-        names = sorted({CERTIFICATE, *read_certificate(bundle).files})
+        signature = {SIGNATURE} & bundle.sizes.keys()
+        names = sorted({CERTIFICATE, *signature, *read_certificate(bundle).files})
         missing = [name for name in names if name not in bundle.sizes]
         if missing:
             raise UserError(
@@ -72,13 +73,7 @@ def read_certificate(bundle: Bundle) -> Certificate:
     """Return the bundle's certificate; raise UserError if it is damaged."""
     if bundle.sizes[CERTIFICATE] > MAX_CERTIFICATE_BYTES:
         raise UserError("certificate.json is larger than any certificate. This is no bundle of ours.")
-    try:
-        text = bundle.read(CERTIFICATE).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            "certificate.json is damaged or no certificate. Export the model again, or copy the bundle again."
-        ) from error
-    return Certificate.from_json(text)
+    return Certificate.from_json(bundle.read(CERTIFICATE))
 
 
 @contextmanager

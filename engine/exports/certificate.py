@@ -10,11 +10,12 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from engine.exports.certificate_fields import build, parse
 from engine.types import Floats, UserError
 
 FORMAT = "anchorpoint certificate 1"
@@ -147,72 +148,23 @@ class Certificate:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> Certificate:
-        """Read a certificate; raise UserError if it is damaged, edited, or not one of ours."""
-        try:
-            content = json.loads(text)
-            stated = content.pop("seal")
-            if content.pop("format") != FORMAT:
-                raise UserError(
-                    f"the certificate is not of the kind {FORMAT!r}. Export the model again with this"
-                    " version."
-                )
-            verdict = content.pop("passed")
-            certificate = cls._from_fields(content)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    def from_json(cls, text: str | bytes) -> Certificate:
+        """Read a certificate; raise UserError, naming the field, if it is damaged, edited, or not one of ours."""
+        content = parse(text.encode() if isinstance(text, str) else text)
+        stated = {name: content.pop(name, None) for name in ("seal", "format", "passed")}
+        if stated["format"] != FORMAT:
             raise UserError(
-                "certificate.json is damaged or no certificate. Export the model again, or copy the bundle"
-                " again."
-            ) from error
-        if stated != _seal({"format": FORMAT, "passed": verdict, **content}) or verdict != certificate.passed:
+                f"the certificate's field format does not say {FORMAT!r}.",
+                "Export the model again with this version.",
+            )
+        certificate = build(cls, content)
+        seal = _seal({"format": FORMAT, "passed": stated["passed"], **content})
+        if stated["seal"] != seal or stated["passed"] is not certificate.passed:
             raise UserError(
-                "certificate.json was edited after it was written: its seal does not match. Export the model"
-                " again."
+                "certificate.json was edited after it was written: its seal does not match.",
+                "Export the model again.",
             )
         return certificate
-
-    @classmethod
-    def _from_fields(cls, content: dict[str, Any]) -> Certificate:
-        if set(content) != {item.name for item in fields(cls)}:
-            raise KeyError("fields")
-        _require_types(content)
-        made: dict[str, Any] = dict(content)
-        made["checks"] = tuple(Check(**item) for item in content["checks"])
-        made["sizes"] = Sizes(**content["sizes"])
-        made["profiles"] = tuple(Profile(**item) for item in content["profiles"])
-        made["probes"] = tuple(
-            Probe(**{**item, "digests": tuple(item["digests"])}) for item in content["probes"]
-        )
-        made["notes"] = tuple(content["notes"])
-        return cls(**made)
-
-
-def _require_types(content: dict[str, Any]) -> None:
-    """Raise TypeError where a stranger's certificate holds something else than what is computed with
-    later.
-    """
-    kinds: list[tuple[Any, type | tuple[type, ...]]] = [
-        (content["recipe"], str),
-        (content["files"], dict),
-        (content["sizes"], dict),
-    ]
-    kinds += [(item, str) for pair in content["files"].items() for item in pair]
-    kinds += [
-        (check[key], kind)
-        for check in content["checks"]
-        for key, kind in (("name", str), ("passed", bool), ("sentence", str))
-    ]
-    for probe in content["probes"]:
-        kinds += [
-            (probe["probs"], str),
-            (probe["n_images"], int),
-            (probe["n_classes"], int),
-            (probe["seed"], (int, type(None))),
-        ]
-        kinds += [(probe["limit"], float), *((digest, str) for digest in probe["digests"])]
-    for value, kind in kinds:
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise TypeError(f"{value!r} is not {kind}")
 
 
 def plain(value: Any) -> Any:

@@ -19,6 +19,7 @@ from engine.exports.native import FORMATS
 from engine.types import UserError
 
 CERTIFICATE = "certificate.json"
+SIGNATURE = "certificate.sig"  # detached, over the certificate; there only if a key was given
 ALWAYS = ("model.onnx", "README.md", "predict.py", "certificate.html")
 PART = ".part-"  # prefix of the folder that files wait in until all are there
 MAX_CERTIFICATE_BYTES = 64 * 1000**2
@@ -112,7 +113,7 @@ def _listed(content: bytes) -> set[str]:
         listed = everything & set(json.loads(content)["files"])
     except (ValueError, TypeError, KeyError, RecursionError):
         listed = everything
-    return {CERTIFICATE, *listed}
+    return {CERTIFICATE, SIGNATURE, *listed}
 
 
 def _is_bundle(path: Path) -> bool:

@@ -28,14 +28,27 @@ from engine.exports.parity import (
     run_file,
     runtime_checks,
 )
-from engine.exports.place import CERTIFICATE
+from engine.exports.place import CERTIFICATE, SIGNATURE
+from engine.exports.signature import check_signature
+from engine.guard import stage
 from engine.teacher.agreement import random_images
 from engine.teacher.graph import model_facts
+from engine.teacher.graph_bounds import every_node, require_bounded
+from engine.teacher.outside_data import every_tensor, is_outside
 from engine.types import Preprocessing, UserError
 
 MODEL = "model.onnx"
 _MAX_PIXELS = 4096 * 4096
 _MAX_PROBE_PIXELS = 64 * 1000**2  # of all noise images together; our own probes have 4 images
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a second look is to use beside the bundle: images by their path, how many, and a public key."""
+
+    images: str | None = None
+    n_images: int = 1000
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,12 +60,14 @@ class Verification:
     recipe: str | None = None
 
 
-def verify(path: str | Path, images: NDArray[np.float32] | None = None) -> Verification:
+def verify(
+    path: str | Path, images: NDArray[np.float32] | None = None, *, key: str | Path | None = None
+) -> Verification:
     """Check a bundle (folder or zip) again: its files' hashes, that the model is plain ONNX, and its outputs.
 
     The model runs on the certificate's seeded noise at every optimization level. `images` (n, ...) are
     prepared images: those the certificate knows are compared with their judged probabilities; at least one
-    must be known. Raises UserError if the path is no bundle (it has no certificate), or an archive that
+    must be known. `key` is a public key (PEM) that must have signed the certificate. Raises UserError if the path is no bundle (it has no certificate), or an archive that
     breaks a bound.
     """
     with open_bundle(path) as bundle:
@@ -60,7 +75,8 @@ def verify(path: str | Path, images: NDArray[np.float32] | None = None) -> Verif
             certificate = read_certificate(bundle)
         except UserError as error:
             return Verification(False, (Check("certificate", False, None, None, str(error)),))
-        checks = list(_checks(bundle, certificate, images))
+        signed = [] if key is None else [check_signature(bundle, key)]
+        checks = [*signed, *(_checks(bundle, certificate, images) if all(c.passed for c in signed) else ())]
     return Verification(all(check.passed for check in checks), tuple(checks), certificate.recipe)
 
 
@@ -100,7 +116,9 @@ def _check_files(bundle: Bundle, certificate: Certificate) -> Check:
         for name in certificate.files
         if name not in bundle.sizes or bundle.sha256(name) != certificate.files[name]
     )
-    extra = sorted(set(bundle.sizes) - set(certificate.files) - {CERTIFICATE}) if bundle.is_zip else []
+    extra = (
+        sorted(set(bundle.sizes) - set(certificate.files) - {CERTIFICATE, SIGNATURE}) if bundle.is_zip else []
+    )
     if MODEL not in certificate.files:
         wrong.append(MODEL)
     if not wrong and not extra:
@@ -125,18 +143,22 @@ def _check_plain(content: bytes) -> Check:
     """A model that reaches for other files, or for operators outside the standard, is not self-contained."""
     try:
         model = onnx.ModelProto.FromString(content)
-        outside = [
-            tensor.name
-            for tensor in model.graph.initializer
-            if tensor.data_location == onnx.TensorProto.EXTERNAL
-        ]
-        foreign = sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"})
+        require_bounded(model)
+        outside = [tensor.name for tensor in every_tensor(model) if is_outside(tensor)]
+        nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+        foreign = sorted({node.domain for node in every_node(nodes)} - {"", "ai.onnx"})
         if outside or foreign:
-            reason = f"weights in another file ({outside[0]})" if outside else f"operators of {foreign[0]}"
+            reason = (
+                f"weights in another file ({outside[0][:80]})"
+                if outside
+                else f"operators of {foreign[0][:80]}"
+            )
             return Check(
                 "plain ONNX", False, float(len(outside) + len(foreign)), 0.0, f"The model uses {reason}."
             )
         onnx.checker.check_model(model, full_check=True)
+    except UserError as error:
+        return Check("plain ONNX", False, None, None, str(error))
     except (DecodeError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         return Check(
             "plain ONNX",
@@ -170,7 +192,10 @@ def _check_outputs(
     integer = has_integer_activations(content)
     limit = _limit(noise, LARGEST_INTEGER_LIMIT if integer else LARGEST_LIMIT)
     comparison = Comparison(inputs, noise.array(), facts.get("output", "logits"), limit)
-    yield from integer_checks(content, comparison) if integer else runtime_checks(content, comparison)
+    stage("running its model again")
+    for check in integer_checks(content, comparison) if integer else runtime_checks(content, comparison):
+        stage("running its model again")
+        yield check
     if images is not None:
         yield _check_images(content, certificate, images, facts.get("output", "logits"))
 
@@ -222,7 +247,7 @@ def _facts(content: bytes) -> dict[str, str]:
 def _preprocessing(facts: dict[str, str]) -> Preprocessing:
     try:
         found = Preprocessing.from_json(facts["preprocessing"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(
             "model.onnx does not say how its images are prepared. Export the model again."
         ) from error

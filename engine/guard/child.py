@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NoReturn
 
-from engine.guard.limits import MARGIN, Limits
+from engine.guard.limits import STARTING, Limits
 from engine.guard.stages import Child, listen, stage
 from engine.types import UserError
 
@@ -48,7 +48,7 @@ def main() -> int:
     set_limits(limits)
     listen(_teller(reports, limits))
     threading.Thread(target=_outlive_nobody, args=(folder,), daemon=True).start()
-    stage("starting")
+    stage("starting", patience=STARTING)
     try:
         answer = {"result": _function(request["task"])(Child(folder), **request["arguments"])}
     except UserError as error:
@@ -88,9 +88,9 @@ def _limit(what: int, value: int) -> None:
 
 
 def _limit_processor(seconds: float) -> None:
-    """Let this process use `seconds` of every core from now on; the kernel ends it beyond that."""
+    """Let this process use `seconds` of processor time from now on; the kernel ends it beyond that."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = math.ceil(used.ru_utime + used.ru_stime + seconds * (os.cpu_count() or 1) + MARGIN)
+    soft = math.ceil(used.ru_utime + used.ru_stime + seconds)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(
         resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard)

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 
 from engine.guard.child import FAILED, NO_MEMORY, TOO_LARGE
-from engine.guard.limits import Limits
+from engine.guard.limits import WAITING, Limits
 
 _REMEDY = {
     "import": "Export or save the model again",
@@ -30,9 +30,10 @@ class End:
 def sentence(end: End, subject: str, limits: Limits) -> str:
     """Say what happened to `subject` and what to do about it; the log's place is added by the caller."""
     remedy = _REMEDY[limits.kind]
-    if end.stopped == "time" or end.code in (-signal.SIGXCPU, -signal.SIGALRM):
+    if end.stopped == "time" or end.code == -signal.SIGXCPU:
+        wall = WAITING if end.stopped else 1.0
         return (
-            f"{subject} was stopped: {end.stage} took longer than {end.allowed:.0f} s. {remedy}; if it is"
+            f"{subject} was stopped: {end.stage} took longer than {wall * end.allowed:.0f} s. {remedy}; if it is"
             f" truly that large, raise {limits.setting}_SECONDS."
         )
     if end.stopped == "output" or end.code in (TOO_LARGE, -signal.SIGXFSZ):

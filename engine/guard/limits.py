@@ -12,13 +12,15 @@ from engine.types import UserError
 Kind = Literal["import", "images", "verify", "judge"]
 
 _GB = 10**9
-MARGIN = 5.0  # processor seconds beyond the wall clock's, so that the parent, who explains, ends it first
+STARTING = 4.0  # patience with an interpreter that starts, which says nothing about the file
+WAITING = 4.0  # wall clock over processor time of a stage: the rest is waiting for a busy machine or a disk
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one child. `seconds` is the wall clock of a stage: it starts anew when the child names a stage
-    or reports progress. `memory` counts what the child allocates, not files it maps or shared libraries.
+    """Bounds of one child. `seconds` is the processor time of a stage, and a quarter of its wall clock; both
+    start anew when the child names a stage or reports progress. `memory` counts what the child allocates, not
+    files it maps or shared libraries.
     """
 
     kind: Kind = "import"

@@ -24,7 +24,7 @@ from typing import IO, Any
 import engine
 from engine.guard.child import RESULT
 from engine.guard.ends import End, sentence
-from engine.guard.limits import Limits
+from engine.guard.limits import STARTING, WAITING, Limits
 from engine.guard.logs import MAX_BYTES, where, write_log
 from engine.types import UserError
 
@@ -124,7 +124,7 @@ class _Watch:
     ) -> None:
         self._process, self._reports, self._folder = process, reports, folder
         self._limits, self._on_report = limits, on_report
-        self._stage, self._allowed = "starting", limits.seconds
+        self._stage, self._allowed = "starting", STARTING * limits.seconds
         self._since = time.monotonic()
         self._line = b""
 
@@ -136,7 +136,7 @@ class _Watch:
             self._take(content or b"")
             if ready and not content and self._process.poll() is not None:
                 return self._end("")
-            if time.monotonic() - self._since > self._allowed:
+            if time.monotonic() - self._since > WAITING * self._allowed:
                 return self._end("time")
             if _size(self._folder) > self._limits.output_bytes or len(self._line) > _MAX_LINE:
                 return self._end("output")

@@ -70,17 +70,16 @@ def test_an_exception_of_a_library_is_one_line_and_its_traceback_is_in_the_log()
     assert "misbehaving.py" in log_of(text)
 
 
-@pytest.mark.parametrize("name", ["loop", "sleep"])
-def test_a_stage_that_does_not_end_is_ended(name: str) -> None:
-    started = time.monotonic()
-    text = refusal(name, replace(TIGHT, seconds=2.0))
-    assert "took longer than 2 s" in text
+@pytest.mark.parametrize(("name", "seconds"), [("loop", 1.0), ("sleep", 1.0)])
+def test_a_stage_that_does_not_end_is_ended(name: str, seconds: float) -> None:
+    """A busy one by its processor time, a waiting one by the wall clock, of which it gets four times as much."""
+    text = refusal(name, replace(TIGHT, seconds=seconds))
+    assert f"took longer than {1 if name == 'loop' else 4} s" in text
     assert "ANCHORPOINT_IMPORT_SECONDS" in text
-    assert time.monotonic() - started < 15
 
 
 def test_progress_starts_the_clock_anew() -> None:
-    assert run("step", replace(TIGHT, seconds=1.5), n=5, seconds=0.5).result == 5
+    assert run("step", replace(TIGHT, seconds=1.0), n=10, seconds=0.6).result == 10
 
 
 def test_too_much_memory_is_refused_and_enough_is_granted() -> None:
