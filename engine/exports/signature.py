@@ -71,7 +71,7 @@ def _key(path: str | Path, *, private: bool) -> Any:
     except ModuleNotFoundError:
         raise UserError(
             "signatures need the package cryptography, which is not installed.",
-            "Run: pip install cryptography",
+            "Run: pip install 'anchorpoint[sign]'",
         ) from None
     wanted = Ed25519PrivateKey if private else Ed25519PublicKey
     try:

@@ -70,11 +70,11 @@ def test_an_exception_of_a_library_is_one_line_and_its_traceback_is_in_the_log()
     assert "misbehaving.py" in log_of(text)
 
 
-@pytest.mark.parametrize(("name", "seconds"), [("loop", 1.0), ("sleep", 1.0)])
-def test_a_stage_that_does_not_end_is_ended(name: str, seconds: float) -> None:
-    """A busy one by its processor time, a waiting one by the wall clock, of which it gets four times as much."""
-    text = refusal(name, replace(TIGHT, seconds=seconds))
-    assert f"took longer than {1 if name == 'loop' else 4} s" in text
+@pytest.mark.parametrize(("name", "allowed"), [("loop", (1, 4)), ("sleep", (4,))])
+def test_a_stage_that_does_not_end_is_ended(name: str, allowed: tuple[int, ...]) -> None:
+    """A busy one by its processor time (on a crowded machine by the clock), a waiting one by the clock."""
+    text = refusal(name, replace(TIGHT, seconds=1.0))
+    assert any(f"took longer than {seconds} s" in text for seconds in allowed)
     assert "ANCHORPOINT_IMPORT_SECONDS" in text
 
 
