@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of resumable work, where files fitted to images are found again (as in `predict`)",
     )
     parser.add_argument("--bundle", action="store_true", help="also write OUT.zip")
-    parser.add_argument("--sign", metavar="KEY", help="sign the certificate with this Ed25519 private key (PEM)")
+    parser.add_argument(
+        "--sign", metavar="KEY", help="sign the certificate with this Ed25519 private key (PEM)"
+    )
     evidence = parser.add_argument_group("evidence for the choice")
     evidence.add_argument(
         "--predictions",

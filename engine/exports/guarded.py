@@ -9,13 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.exports.certificate import Check, plain
 from engine.exports.certified import first_images
 from engine.exports.verification import Verification, Wanted, bundle_preprocessing, verify
-import numpy as np
-from numpy.typing import NDArray
-from engine.target import open_images
 from engine.guard import Child, guarded, limits_for, stage
+from engine.target import open_images
 
 
 def verify_guarded(path: str | Path, wanted: Wanted) -> Verification:
