@@ -23,6 +23,7 @@ Bools = NDArray[np.bool_]
 Progress = Callable[[int, int], None]  # on_progress(done, total)
 
 UNLABELED = -1
+FLOOR = 1e-8  # lower clip of every probability before a logarithm, as the paper; rows are not renormalised
 
 
 class UserError(Exception):

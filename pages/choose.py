@@ -7,7 +7,16 @@ import streamlit as st
 from pages.ui.parts.budget import budget_slider
 from pages.ui.parts.choose import doubts, picture_and_dial, rule_reasons, suspicion
 from pages.ui.parts.label_advice import halving
-from pages.ui.parts.page import gate, link, next_button, page_head, plain, table, user_errors
+from pages.ui.parts.page import (
+    evidence_fitness,
+    gate,
+    link,
+    next_button,
+    page_head,
+    plain,
+    table,
+    user_errors,
+)
 from pages.ui.parts.recommendation import recommendation
 from pages.ui.parts.stored_size import float_bytes
 from pages.ui.session.record import Step
@@ -32,6 +41,7 @@ with user_errors():
     n_bytes = float_bytes(session)
     with answer:
         recommendation(session, decision)
+        evidence_fitness(session)
 
     st.subheader("What each rule says", anchor=False)
     table(shown_rules(decision, n_bytes), "rules", height="content")

@@ -7,7 +7,7 @@ import streamlit as st
 from pages.ui.jobs import control as jobs
 from pages.ui.parts.label_import import label_source
 from pages.ui.parts.labeling import labeling_desk
-from pages.ui.parts.page import gate, link, next_button, page_head, user_errors
+from pages.ui.parts.page import evidence_fitness, gate, link, next_button, page_head, user_errors
 from pages.ui.parts.progress import watch_job
 from pages.ui.parts.target import (
     checks_box,
@@ -67,4 +67,5 @@ if session.teacher is not None and session.has_images:
         with user_errors():
             run_box(session, jobs.job_of(session.folder, "predict"))
 if session.predictions is not None:
+    evidence_fitness(session)
     next_button("choose", "Next: choose")

@@ -104,6 +104,12 @@ def test_the_engine_knows_nothing_of_pages_or_streamlit() -> None:
         assert not names & {"pages", "streamlit", "tests", "sample_models"}, path
 
 
+def test_pages_do_not_go_through_the_command_line() -> None:
+    for path in MODULES:
+        if "engine" not in path.relative_to(ROOT).parts:
+            assert "commands" not in rooms(path, "engine."), path
+
+
 def test_the_corridor_is_empty() -> None:
     names = {path.name for path in (ROOT / "engine").glob("*.py")}
     assert names == {"__init__.py", "__main__.py", "types.py", "samples.py"}

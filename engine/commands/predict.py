@@ -23,7 +23,7 @@ from engine.commands.predict_arguments import (
 )
 from engine.commands.progress import progress_bar
 from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
-from engine.diagnose.evidence import structural_problems, teacher_problems
+from engine.diagnose.evidence import evidence_problems
 from engine.family.families import FAMILIES, split_family
 from engine.family.kinds import AnyRecipe
 from engine.predictions.deployed import read_allocation
@@ -245,10 +245,7 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
         "cost": None if predictions.cost is None else np.asarray(predictions.cost).tolist(),
         "skipped": [{"name": bad.name, "reason": bad.reason} for bad in plan.pool.bad],
         "duplicates": [[plan.images.names[i] for i in group] for group in repeats],
-        "problems": [
-            *structural_problems(predictions),
-            *teacher_problems(predictions.teacher, predictions.class_names),
-        ],
+        "problems": list(evidence_problems(predictions)),
         "notes": [*plan.teacher.notes, *plan.images.notes, *_folder_note(plan)],
         "peak_memory_bytes": peak_memory_estimate(
             plan.teacher, plan.pool.n_images, len(plan.recipes), available_cores()

@@ -23,7 +23,7 @@ from engine.family.quantize import dequantize, n_output_channels
 from engine.predictions.job import without_kernels
 from engine.predictions.model import Session, probabilities
 from engine.predictions.store import make_folder, store_key, write_text
-from engine.types import Floats, Kernel, Progress, Teacher
+from engine.types import FLOOR, Floats, Kernel, Progress, Teacher
 
 MEASURED: tuple[int, ...] = (
     2,
@@ -34,7 +34,6 @@ MEASURED: tuple[int, ...] = (
 IMAGES = 64
 _FAMILIES, _FAMILY = 2, 72  # a measurement may cost as much as two families on the calibration split
 _VERSION = "1"
-_FLOOR = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +67,8 @@ class Probing:
 def divergence(reference: Floats, probs: Floats) -> float:
     """Return the mean over images of KL(reference, probs), with the floor that every rule has."""
     if not np.isfinite(probs).all():
-        return float(-np.log(_FLOOR))
-    p, q = np.maximum(reference, _FLOOR), np.maximum(probs, _FLOOR)
+        return float(-np.log(FLOOR))
+    p, q = np.maximum(reference, FLOOR), np.maximum(probs, FLOOR)
     return float(np.mean(np.sum(p * (np.log(p) - np.log(q)), axis=1)))
 
 

@@ -14,7 +14,6 @@ import pandas as pd
 
 from engine.diagnose.assumptions import Assumption, check_assumptions
 from engine.diagnose.health import (
-    COLLAPSE_FACTOR,
     Regime,
     candidate_health,
     collapse_rates,
@@ -38,7 +37,6 @@ class CollapseReport:
     assumptions: tuple[Assumption, ...]
     atc: pd.DataFrame  # rule, loose_pick, strict_pick, loose, strict, ties
     chance: float
-    threshold: float  # at or below this quality a candidate counts as collapsed
     n_labels: int
     teacher_confidence: float
     teacher_quality: float  # accuracy on S, or 1 (agreement with itself) without labels
@@ -89,7 +87,6 @@ def collapse_report(
         assumptions=check_assumptions(pool, predictions.teacher, health, regime),
         atc=atc_table(pool, predictions.names),
         chance=1 / predictions.n_classes,
-        threshold=COLLAPSE_FACTOR / predictions.n_classes,
         n_labels=health.n_labels,
         teacher_confidence=float(np.mean(np.max(teacher, axis=1))),
         teacher_quality=right,
@@ -122,7 +119,7 @@ def reliability_table(
     """Return reliability bins on S for some models; `models` maps a shown name to a candidate index, or None
     for the teacher.
 
-    Columns: model, ece, confidence, accuracy, count; one row a bin that is not empty.
+    Columns: confidence, accuracy, count, model, ece; one row a bin that is not empty.
     """
     parts = []
     for name, index in models.items():

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.diagnose.health import COLLAPSE_FACTOR
 from engine.types import UNLABELED, Floats, Predictions
 
-AT_CHANCE = 1.5  # times 1/K: the paper's line between a collapsed and a working candidate
 ENOUGH_LABELS = 20  # below this an accuracy near 1/K says nothing
 ENOUGH_IMAGES = 20
 UNIFORM = 0.98  # share of the largest possible entropy
@@ -23,6 +23,14 @@ NEARLY_ALL = 0.95
 CONSTANT = 0.98  # share of images given the same class
 
 _NAMED = 4
+
+
+def evidence_problems(predictions: Predictions) -> tuple[str, ...]:
+    """Return everything that speaks against deciding on these predictions, worst first; () if nothing does."""
+    return (
+        *structural_problems(predictions),
+        *teacher_problems(predictions.teacher, predictions.class_names),
+    )
 
 
 def structural_problems(predictions: Predictions) -> list[str]:
@@ -111,7 +119,7 @@ def _at_chance(predictions: Predictions) -> list[str]:
         return []
     correct = predictions.candidates[:, labeled].argmax(axis=2) == predictions.labels[labeled]
     best = float(correct.mean(axis=1).max())
-    if best > AT_CHANCE / predictions.n_classes:
+    if best > COLLAPSE_FACTOR / predictions.n_classes:
         return []
     return [
         f"Every candidate is at chance on the {n_labels} labeled images (the best is right on {best:.0%},"

@@ -23,7 +23,7 @@ from engine.exports.certificate import Check
 from engine.family.weights import candidate_weights
 from engine.teacher.agreement import softmax
 from engine.teacher.runtime import FAILURES
-from engine.types import Floats, Recipe, Teacher, UserError
+from engine.types import FLOOR, Floats, Recipe, Teacher, UserError
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -33,7 +33,6 @@ LIMIT = 1e-5
 LARGEST_LIMIT = 1e-3  # where a model magnifies rounding; what quantized activations do is far beyond it
 REFERENCE_LIMIT = 1e-4  # the reference evaluator sums in another order, in NumPy
 KL_LIMIT = 1e-5
-FLOOR = 1e-8
 LEVELS = {
     "disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
@@ -101,13 +100,6 @@ def float_candidate(teacher: Teacher, weights: Weights) -> bytes:
             tensor.CopyFrom(numpy_helper.from_array(weights[tensor.name], tensor.name))
     content: bytes = model.SerializeToString()
     return content
-
-
-def judged_probabilities(teacher: Teacher, recipe: Recipe, images: NDArray[np.float32]) -> Floats:
-    """Return the candidate's probabilities (n, K) from the float graph with dequantized kernels."""
-    return run_file(
-        float_candidate(teacher, candidate_weights(teacher, recipe)), images, teacher.output, options()
-    )
 
 
 def rounding_limit(candidate: bytes, images: NDArray[np.float32], output: str) -> float:

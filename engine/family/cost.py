@@ -64,7 +64,11 @@ def costs(teacher: TeacherFacts, family: Sequence[Recipe]) -> NDArray[np.float64
 
 
 def stored_bits(bits: int) -> int:
-    """Return the width of the smallest ONNX integer that holds codes of `bits`: 2, 4 or 8."""
+    """Return the width of the smallest ONNX integer that holds codes of `bits`: 2, 4 or 8.
+
+    >>> [stored_bits(bits) for bits in (2, 3, 4, 5, 6, 8)]
+    [2, 4, 4, 8, 8, 8]
+    """
     return next(width for width in CONTAINERS if width >= bits)
 
 
@@ -92,6 +96,9 @@ def parse_budget(text: str, teacher_bytes: int | None = None) -> float:
     1,000,000 bytes).
 
     Sizes need `teacher_bytes`. Raises UserError if the text is none of these, or is not above zero.
+
+    >>> parse_budget("22%"), parse_budget("1.1MB", 4_400_000)
+    (0.22, 0.25)
     """
     match = _BUDGET.fullmatch(text.strip())
     if match is None:

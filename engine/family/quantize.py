@@ -39,7 +39,11 @@ class Quantized:
 
 
 def max_code(bits: int) -> int:
-    """Return the largest code of the symmetric range, 2^(bits-1) - 1."""
+    """Return the largest code of the symmetric range, 2^(bits-1) - 1.
+
+    >>> max_code(2), max_code(8)
+    (1, 127)
+    """
     return (1 << (bits - 1)) - 1
 
 

@@ -54,6 +54,9 @@ def custom_family(
 def parse_slug(text: str) -> Recipe:
     """Return the recipe a slug such as `b4-channel-q99.5-ends` names (`q100` and `q100.0` alike); raise
     UserError otherwise.
+
+    >>> parse_slug("b4-channel-q99.5-ends").bits
+    4
     """
     match = _SLUG.fullmatch(text.strip())
     if match is None:

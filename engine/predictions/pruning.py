@@ -9,10 +9,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.types import Floats
+from engine.types import FLOOR, Floats
 
 ERROR = 1e-3  # chance that any candidate of the family is given up wrongly
-_FLOOR = 1e-8
 # nats counted per image at most: a lower bound of the mean stays one, and single images cannot decide
 _CEILING = 2.0
 _STAKES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])  # shares of the largest bet; averaging them needs no tuning
@@ -37,7 +36,7 @@ class HopelessTest:
         """Take in the probabilities (batch, K) of the next images and say whether the candidate can be given
         up by now.
         """
-        p, q = (np.maximum(np.asarray(probs, np.float64), _FLOOR) for probs in (teacher, candidate))
+        p, q = (np.maximum(np.asarray(probs, np.float64), FLOOR) for probs in (teacher, candidate))
         # KL(p, q) - KL(p, uniform): the entropy of p cancels
         x = np.minimum(-(p * np.log(q)).sum(axis=1) - self._log_k * p.sum(axis=1), _CEILING)
         self._capital += np.log1p(np.outer(x, _STAKES / self._log_k)).sum(axis=0)

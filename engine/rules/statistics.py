@@ -16,9 +16,9 @@ import numpy as np
 
 from engine.rules.streaming import STATISTICS, stream, teacher_classes
 from engine.rules.transport import optimal_transport, transport_cost
+from engine.types import FLOOR as FLOOR
 from engine.types import Bools, Floats, Ints, Progress
 
-FLOOR = 1e-8  # lower clip of every probability before a logarithm; rows are not renormalised
 # every statistic that a pass makes; a rule names those it needs
 DISTORTION, BY_ROW, CORRELATION, SPECTRUM = STATISTICS
 

@@ -96,62 +96,65 @@ class SupervisedRule:
     term: Callable[[SampleEvidence], Floats]
     grid: Floats | None
     title: str
-    formula: str
     assumes: str
 
 
 SUPERVISED: dict[str, SupervisedRule] = {
     rule.name: rule
     for rule in (
+        # mean_S -log q_g(y)
         SupervisedRule(
-            "val-ce",
-            lambda e: e.loss,
-            None,
-            "Direct validation, cross-entropy",
-            "mean_S -log q_g(y)",
-            "the labels are right and enough: at 10 to 25 the variance dominates",
+            name="val-ce",
+            term=lambda e: e.loss,
+            grid=None,
+            title="Direct validation, cross-entropy",
+            assumes="the labels are right and enough: at 10 to 25 the variance dominates",
         ),
+        # -accuracy on S
         SupervisedRule(
-            "val-acc",
-            lambda e: -e.correct.astype(np.float64),
-            None,
-            "Direct validation, accuracy",
-            "-accuracy on S",
-            "many labels: few of them tie most candidates, and ties go to the lowest index; tolerant of wrong"
-            " labels",
+            name="val-acc",
+            term=lambda e: -e.correct.astype(np.float64),
+            grid=None,
+            title="Direct validation, accuracy",
+            assumes=(
+                "many labels: few of them tie most candidates, and ties go to the lowest index; tolerant of wrong"
+                " labels"
+            ),
         ),
+        # D + α·mean_S -log q_g(y)
         SupervisedRule(
-            "ce-combo",
-            lambda e: e.loss,
-            CE_GRID,
-            "CE-combo (anchored)",
-            "D + α·mean_S -log q_g(y)",
-            "the teacher is a fair starting point; strongest up to about 25 labels, usually behind val-ce"
-            " from 50 on",
+            name="ce-combo",
+            term=lambda e: e.loss,
+            grid=CE_GRID,
+            title="CE-combo (anchored)",
+            assumes=(
+                "the teacher is a fair starting point; strongest up to about 25 labels, usually behind val-ce"
+                " from 50 on"
+            ),
         ),
+        # D - λ·mean_S ⟨p_g - p_f, e_y - p_f⟩
         SupervisedRule(
-            "alignment",
-            lambda e: -e.alignment,
-            ALIGNMENT_GRID,
-            "Alignment (anchored)",
-            "D - λ·mean_S ⟨p_g - p_f, e_y - p_f⟩",
-            "movement from the teacher toward the label is good; bounded, hence gentler under wrong labels",
+            name="alignment",
+            term=lambda e: -e.alignment,
+            grid=ALIGNMENT_GRID,
+            title="Alignment (anchored)",
+            assumes="movement from the teacher toward the label is good; bounded, hence gentler under wrong labels",
         ),
+        # D + λ·mean_S ⟨p_g - p_f, p_f⟩
         SupervisedRule(
-            "teacher-component",
-            lambda e: -e.teacher_part,
-            ALIGNMENT_GRID,
-            "Teacher component (ablation)",
-            "D + λ·mean_S ⟨p_g - p_f, p_f⟩",
-            "less concentrated predictions are better; labels choose λ only",
+            name="teacher-component",
+            term=lambda e: -e.teacher_part,
+            grid=ALIGNMENT_GRID,
+            title="Teacher component (ablation)",
+            assumes="less concentrated predictions are better; labels choose λ only",
         ),
+        # D - λ·mean_S ⟨p_g - p_f, (e_y - p_f)∘π⟩
         SupervisedRule(
-            "permutation-control",
-            lambda e: -e.permuted,
-            ALIGNMENT_GRID,
-            "Permutation control",
-            "D - λ·mean_S ⟨p_g - p_f, (e_y - p_f)∘π⟩",
-            "nothing: it keeps the shrinkage and destroys the direction, so it shows what the direction adds",
+            name="permutation-control",
+            term=lambda e: -e.permuted,
+            grid=ALIGNMENT_GRID,
+            title="Permutation control",
+            assumes="nothing: it keeps the shrinkage and destroys the direction, so it shows what the direction adds",
         ),
     )
 }
@@ -169,7 +172,11 @@ class CoefficientSearch:
 
 
 def n_folds(n: int) -> int:
-    """Five folds from 25 labels on, otherwise leave-one-out up to ten folds."""
+    """Five folds from 25 labels on, otherwise leave-one-out up to ten folds.
+
+    >>> n_folds(7), n_folds(24), n_folds(25)
+    (7, 10, 5)
+    """
     return 5 if n >= 25 else min(n, 10)
 
 

@@ -68,19 +68,11 @@ class Attenuation:
 def attenuation_factor(n_classes: int, rate: float) -> float:
     """Return 1 - Kη/(K-1), the factor that symmetric label errors put on any criterion linear in the
     label.
+
+    >>> attenuation_factor(10, 0.9)  # labels drawn at random say nothing
+    0.0
     """
     return 1 - n_classes * rate / (n_classes - 1)
-
-
-def expected_criterion(coefficients: Floats, labels: Ints, rate: float) -> Floats:
-    """Return E[a·e_ỹ] over label corruption, averaged over rows, by direct summation over all wrong classes.
-
-    coefficients (M, n, K) hold a_g(x); the closed form is attenuation_factor·mean a_y + η/(K-1)·mean Σa.
-    """
-    n_classes = coefficients.shape[2]
-    chance = np.full((len(labels), n_classes), rate / (n_classes - 1))
-    chance[np.arange(len(labels)), labels] = 1 - rate
-    return np.asarray(np.mean(np.sum(coefficients * chance, axis=2), axis=1))
 
 
 def measure_attenuation(

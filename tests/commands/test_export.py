@@ -16,7 +16,6 @@ from PIL import Image
 from engine.__main__ import main
 from engine.exports.bundle_predict import prepare as bundle_prepare
 from engine.exports.certificate import Certificate
-from engine.exports.parity import judged_probabilities
 from engine.family.cost import costs
 from engine.family.recipes import parse_slug, standard_family
 from engine.predictions.file import load_predictions, make_predictions, save_predictions
@@ -24,6 +23,7 @@ from engine.target import normalise, prepare
 from engine.target.decode import decode
 from engine.teacher.graph import save
 from engine.types import Preprocessing
+from tests.judged import judged_probabilities
 from tests.tiny_teacher import tiny_teacher
 
 SLUG = "b4-channel-q99.5"

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.diagnose.evidence import structural_problems, teacher_problems
+from engine.diagnose.evidence import evidence_problems, structural_problems, teacher_problems
 from engine.types import Predictions
 
 N, K, M = 60, 5, 6
@@ -112,3 +112,9 @@ def test_a_constant_teacher(names: tuple[str, ...] | None) -> None:
 
 def test_a_few_images_prove_nothing() -> None:
     assert teacher_problems(np.tile([0.7, 0.2, 0.1], (5, 1))) == []
+
+
+def test_everything_that_speaks_against_a_decision_is_in_one_list() -> None:
+    sick = replace(family(), missing=("b2-tensor-q99",))
+    assert evidence_problems(family()) == ()
+    assert evidence_problems(sick) == tuple(structural_problems(sick))

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from engine.exports.certificate import Certificate
-from engine.exports.parity import judged_probabilities
 from engine.exports.report import size, size_words
 from engine.exports.verification import verify
 from engine.exports.writing import write
@@ -21,6 +20,7 @@ from engine.family.cost import cost
 from engine.family.recipes import parse_slug
 from engine.teacher.agreement import random_images
 from engine.types import Teacher, UserError
+from tests.judged import judged_probabilities
 from tests.tiny_teacher import tiny_teacher
 
 RECIPE = parse_slug("b2-channel-q99.5-ends")

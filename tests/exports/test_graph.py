@@ -18,7 +18,6 @@ from engine.exports.graph import container_bits, float_model, pack_model
 from engine.exports.parity import (
     Comparison,
     check_weights,
-    judged_probabilities,
     options,
     rounding_limit,
     run_file,
@@ -29,6 +28,7 @@ from engine.family.recipes import parse_slug
 from engine.teacher.agreement import random_images
 from engine.types import Teacher, UserError
 from tests.awkward_teacher import AXES, awkward_teacher
+from tests.judged import judged_probabilities
 from tests.tiny_teacher import tiny_teacher
 
 SLUGS = (

@@ -13,13 +13,14 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from engine.exports.native import load_packed, native_copies
-from engine.exports.parity import judged_probabilities, probabilities
+from engine.exports.parity import probabilities
 from engine.exports.writing import write
 from engine.family.recipes import parse_slug
 from engine.family.weights import candidate_weights
 from engine.teacher.agreement import random_images
 from engine.types import UserError
 from tests.awkward_teacher import awkward_teacher
+from tests.judged import judged_probabilities
 from tests.tiny_teacher import tiny_teacher
 
 

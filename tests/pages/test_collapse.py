@@ -55,8 +55,9 @@ def test_a_rerun_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a rerun must not compute")
 
-    for name in ("collapse_report", "reliability_table"):
-        monkeypatch.setattr(f"engine.diagnose.collapse.{name}", refuse)
+    # a page's own file is read again on every run and binds its names anew; its parts are modules, bound once
+    monkeypatch.setattr("engine.diagnose.collapse.collapse_report", refuse)
+    monkeypatch.setattr("pages.ui.parts.collapse.reliability_table", refuse)
     monkeypatch.setattr("pages.ui.session.state.decide", refuse)
     app.run()
     assert not app.exception

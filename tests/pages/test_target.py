@@ -198,3 +198,22 @@ def test_a_refused_upload_forgets_nothing(session: Session) -> None:
         upload_images(session, [Upload(b"text", "notes.txt")])
     assert len(session.rows) == 25
     assert session.predictions is not None
+
+
+@pytest.mark.parametrize("page", ["target", "choose"])
+def test_evidence_that_is_not_fit_to_decide_is_named(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = with_sample(open_app())
+    assert "fit to decide" not in text_of(go(app, page)).replace("Is my evidence fit to decide?", "")
+    asked: list[int] = []
+
+    def problems(predictions: Any) -> tuple[str, ...]:
+        asked.append(predictions.n_candidates)
+        return ("All candidates give identical outputs.",)
+
+    monkeypatch.setattr("pages.ui.session.state.evidence_problems", problems)
+    session_of(app)._memory.clear()
+    text = text_of(go(app, page))
+    assert "Is this evidence fit to decide?" in text
+    assert "All candidates give identical outputs" in text
+    app.run()
+    assert len(asked) == 1  # once per predictions file

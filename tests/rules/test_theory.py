@@ -7,8 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.rules.theory import attenuation_factor, expected_criterion, identity_errors, measure_attenuation
+from engine.rules.theory import attenuation_factor, identity_errors, measure_attenuation
 from tests.families import random_arrays
+
+
+def expected_criterion(coefficients: np.ndarray, labels: np.ndarray, rate: float) -> np.ndarray:
+    """Return E[a·e_ỹ] over label corruption, averaged over rows, by direct summation over all wrong classes.
+
+    coefficients (M, n, K) hold a_g(x); the closed form is attenuation_factor·mean a_y + η/(K-1)·mean Σa.
+    """
+    n_classes = coefficients.shape[2]
+    chance = np.full((len(labels), n_classes), rate / (n_classes - 1))
+    chance[np.arange(len(labels)), labels] = 1 - rate
+    return np.asarray(np.mean(np.sum(coefficients * chance, axis=2), axis=1))
 
 
 @settings(max_examples=40, deadline=None)

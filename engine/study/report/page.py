@@ -83,12 +83,6 @@ def write_report(result: StudyResult, out: str | Path | None = None) -> Path:
     return folder / "report.html"
 
 
-def report_html(result: StudyResult) -> str:
-    """Return the report as one HTML page, without writing anything."""
-    tables = make_tables(result)
-    return _page(result, tables, make_charts(result, tables))
-
-
 def make_charts(result: StudyResult, tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
     """Return the altair chart of every table that has one, by the table's name."""
     made = {name: FIGURES[name](result) for name in tables if name in FIGURES}

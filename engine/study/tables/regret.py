@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE
 from engine.rules.supervised import SUPERVISED
 from engine.study.protocol.result import StudyResult
 
@@ -21,12 +20,6 @@ ANCHOR = "distortion"
 ABLATIONS = ("teacher-component", "permutation-control")  # they explain; nobody would deploy by them
 Statistic = Literal["mean", "median"]
 _CELL = ["setting", "rule", "n", "rate"]
-
-
-def is_label_free(rule: str) -> bool:
-    """Say whether a rule, or a variant such as `distortion@floor=1e-12`, uses no labels."""
-    name = rule.split("@")[0]
-    return name in LABEL_FREE or name == HIGHEST_PRECISION
 
 
 def outcomes(result: StudyResult, *, variants: bool = False) -> pd.DataFrame:

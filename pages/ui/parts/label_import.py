@@ -6,6 +6,7 @@ import hashlib
 
 import streamlit as st
 
+from engine.recommend.advice import FEW_LABELS
 from engine.target.label_book import Comparison, How, compare_labels
 from engine.target.labels import LabelLines, parse_label_lines
 from pages.ui.parts.page import plain, user_errors
@@ -29,8 +30,10 @@ def label_source(session: Session) -> None:
     with columns[0], user_errors():
         _from_the_file(session)
         has_folders = bool(session.checks and session.checks["class_folders"])
-        if has_folders and st.button("Take 25 labels from the class folders", icon=":material/folder:"):
-            labels_of_folders(session, 25)
+        if has_folders and st.button(
+            f"Take {FEW_LABELS} labels from the class folders", icon=":material/folder:"
+        ):
+            labels_of_folders(session, FEW_LABELS)
             st.rerun()
     with columns[1], st.container(horizontal=True):
         with st.popover("Labels from a CSV", icon=":material/upload_file:"), user_errors():

@@ -8,6 +8,7 @@ import string
 
 import streamlit as st
 
+from engine.recommend.advice import FEW_LABELS
 from pages.ui.parts.label_advice import suggested_rows
 from pages.ui.parts.page import OWN_KEYS, plain, user_errors
 from pages.ui.session.labels import mark, redo, set_aside, undo
@@ -20,7 +21,6 @@ _KEYS = [*"1234567890", *(letter for letter in string.ascii_uppercase if letter 
 _MANY = len(_KEYS)
 _BUTTONS = 100  # with more classes than this, a wall of buttons helps nobody: type the name
 _SIDE = 260
-GOAL = 25  # from about this many labels on, the paper's supervised rules are no longer dominated by chance
 
 
 def keys_for(class_names: tuple[str, ...]) -> list[str | None]:
@@ -47,8 +47,12 @@ def labeling_desk(session: Session) -> None:
     """The image to label now, with its buttons."""
     with user_errors():
         row, n = next_row(session), len(session.rows)
-        more = f"; {GOAL - n} more make a fair start" if n < GOAL else "; more make the choice firmer"
-        st.progress(min(n / GOAL, 1.0), text=counted(n, "label") + more)
+        more = (
+            f"; {FEW_LABELS - n} more make a fair start"
+            if n < FEW_LABELS
+            else "; more make the choice firmer"
+        )
+        st.progress(min(n / FEW_LABELS, 1.0), text=counted(n, "label") + more)
         if row is None:
             st.success("Every image was seen.", icon=":material/done_all:")
             history_buttons(session)

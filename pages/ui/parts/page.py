@@ -69,6 +69,16 @@ def page_head(session: Session, page: str, question: str) -> None:
         )
 
 
+def evidence_fitness(session: Session) -> None:
+    """Say what speaks against deciding on the predictions at hand; nothing is shown where nothing does."""
+    if session.predictions is None or not session.problems:
+        return
+    with st.container(border=True):
+        st.markdown(":orange[:material/warning:] **Is this evidence fit to decide?**")
+        for problem in session.problems:
+            st.markdown(f"- {plain(problem)}")
+
+
 def ink() -> str:
     """The colour of text and of the teacher: black on a light page, near white on a dark one."""
     return "#e6eaf0" if st.context.theme.type == "dark" else "#111418"

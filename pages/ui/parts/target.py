@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from engine.recommend.advice import FEW_LABELS
 from pages.ui.jobs.control import Job
 from pages.ui.parts.labeling import conflicts
 from pages.ui.parts.page import picture, plain, user_errors
@@ -34,8 +35,8 @@ def summary(session: Session) -> None:
     with st.container(border=True):
         if not images:
             st.markdown(
-                "**No target images yet.** A few hundred without labels and about 25 with labels make a sound"
-                " decision."
+                "**No target images yet.** A few hundred without labels and about"
+                f" {FEW_LABELS} with labels make a sound decision."
             )
             return
         st.markdown(
@@ -46,7 +47,7 @@ def summary(session: Session) -> None:
             st.markdown(
                 ":material/help: Without labels the teacher is followed blindly. Ten labels already help."
             )
-        elif n < 25:
+        elif n < FEW_LABELS:
             few = counted(n, "label is too few", "labels are few")
             st.markdown(f":material/help: {few}: the pick could change with other images.")
         if images < 100:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from engine.predictions.file import load_predictions, load_sample_predictions
+from engine.recommend.advice import FEW_LABELS
 from engine.samples import SAMPLES
 from engine.target import open_images
 from engine.target.labels import sample_from_array
@@ -22,7 +23,6 @@ from pages.ui.session.state import Session
 from pages.ui.show.words import counted
 from pages.ui.workspace.folder import remove
 
-SAMPLE_LABELS = 25
 _COPY_BYTES = 1 << 20
 
 
@@ -33,7 +33,7 @@ def open_sample(session: Session, name: str) -> None:
     sample = SAMPLES[name]
     labels = load_sample_predictions(name).labels
     session.restart(origin="sample", title=sample.title, sample=name, target="sample")
-    reveal_labels(session, SAMPLE_LABELS, labels)
+    reveal_labels(session, FEW_LABELS, labels)
     if sample.teacher is not None:
         jobs.start(session.folder, "import", spec=f"sample:{name}")
 

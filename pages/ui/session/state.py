@@ -16,6 +16,7 @@ import streamlit as st
 from engine.decide.choose import admissible_under, statistics_of
 from engine.decide.decision import Decision, decide
 from engine.diagnose.comparison import Quality, labeled_rows, quality
+from engine.diagnose.evidence import evidence_problems
 from engine.predictions.file import load_predictions
 from engine.predictions.ownership import check_predictions
 from engine.rules.statistics import PoolStatistics
@@ -196,6 +197,12 @@ class Session:
         if path is None:
             return None
         return self.keep("predictions", (str(path), path.stat().st_mtime_ns), lambda: load_predictions(path))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What speaks against deciding on these predictions, looked for once per predictions file."""
+        predictions = self.require_predictions()
+        return self.keep("problems", self.evidence_key, lambda: evidence_problems(predictions))
 
     @property
     def mismatch(self) -> str:
