@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+# On a machine that does nothing else it takes about a minute; how long downloads take is not ours to say.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "timm", "keras", "tensorflow", "tf2onnx", "matplotlib", "ray", "ai_edge_litert")
-_SECONDS = 300
+_SECONDS = 600
 
 
 def run(*command: str | Path, folder: Path, expect: int = 0) -> str:
@@ -92,7 +93,7 @@ def check_server(bin_: Path, folder: Path) -> None:
 
 
 def healthy(address: str) -> bool:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         try:
             with urllib.request.urlopen(address, timeout=5) as answer:

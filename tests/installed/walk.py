@@ -14,12 +14,12 @@ from engine.commands.app import APP
 
 PAGES = ("candidates", "target", "choose", "collapse", "export", "study")
 LINE = 'pip install "anchorpoint[keras]"'
-_SECONDS = 90
+_SECONDS = 240
 
 
 def opened(sample: str) -> AppTest:
     """The app after one click on a sample."""
-    app = AppTest.from_file(str(APP), default_timeout=60).run()
+    app = AppTest.from_file(str(APP), default_timeout=240).run()
     return app.button(key=f"sample-{sample}").click().run()
 
 
