@@ -20,8 +20,9 @@ from engine.types import Choice, LabeledSample, Predictions, Preprocessing, Reci
 if TYPE_CHECKING:
     from engine.decide.choose import METHODS, admissible_under, choose
     from engine.exports.bundle import write_bundle
+    from engine.exports.certified import ExportOrder
+    from engine.exports.certified import export_certified as export
     from engine.exports.verification import verify
-    from engine.exports.writing import write as export
     from engine.family.recipes import custom_family, parse_slug, standard_family
     from engine.predictions.file import load_predictions, make_predictions, save_predictions
     from engine.predictions.gather import predict
@@ -36,6 +37,7 @@ __version__ = "0.3.0.dev0"
 __all__ = [
     "METHODS",
     "Choice",
+    "ExportOrder",
     "LabeledSample",
     "Predictions",
     "Preprocessing",
@@ -67,12 +69,13 @@ __all__ = [
 # Public name -> where it lives, "module:name". The imports above say the same to a type checker; a test
 # compares the two.
 _HOMES = {
+    "ExportOrder": "engine.exports.certified:ExportOrder",
     "METHODS": "engine.decide.choose:METHODS",
     "StudyConfig": "engine.study.protocol.config:StudyConfig",
     "admissible_under": "engine.decide.choose:admissible_under",
     "choose": "engine.decide.choose:choose",
     "custom_family": "engine.family.recipes:custom_family",
-    "export": "engine.exports.writing:write",
+    "export": "engine.exports.certified:export_certified",
     "load_predictions": "engine.predictions.file:load_predictions",
     "load_teacher": "engine.teacher.load:load_teacher",
     "make_predictions": "engine.predictions.file:make_predictions",
