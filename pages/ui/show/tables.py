@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.decide.decision import Decision
+from engine.family.cost import FLOAT_BYTES
 from engine.types import TeacherFacts
 from pages.ui.show.words import rule_title, share, size
 
@@ -77,7 +78,7 @@ def layer_table(teacher: TeacherFacts) -> pd.DataFrame:
     last = len(teacher.kernels) - 1
     rows: list[dict[str, Any]] = []
     for order, kernel in enumerate(teacher.kernels):
-        n_bytes = kernel.size * teacher.weights[kernel.name].dtype.itemsize
+        n_bytes = kernel.size * FLOAT_BYTES
         kind = "first or last: can stay float" if order in (0, last) else "quantizable"
         shape = " × ".join(map(str, kernel.shape))
         rows.append(
