@@ -16,7 +16,7 @@ import numpy as np
 from engine.commands.predict_arguments import (
     ENDS,
     GRANULARITIES,
-    check_out_file,
+    check_out,
     choose_family,
     pool_labels,
     stated_budget,
@@ -44,11 +44,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--images", required=True, help="folder, .zip, .npy (N,H,W[,C]) or .npz with `images`"
     )
-    parser.add_argument("--out", required=True, help="predictions file to write (.npz)")
+    parser.add_argument("--out", required=True, help="predictions to write: FILE.npz, or FOLDER/ of shards")
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float16"),
+        help="store probabilities so; float16 halves the size (default: float32)",
+    )
     _family_arguments(parser.add_argument_group("the family"))
     _label_arguments(parser.add_argument_group("labels and a test part for studies"))
     run = parser.add_argument_group("the run")
     run.add_argument("--workers", type=int, help="worker processes, one thread each (default: all cores)")
+    run.add_argument(
+        "--ray",
+        metavar="ADDRESS|local",
+        help="run on a Ray cluster, or on one started here; needs requirements-ray.txt",
+    )
     run.add_argument(
         "--time-budget",
         type=float,
@@ -144,6 +154,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         family=FamilyOptions(n_test=plan.n_test, budget=stated_budget(plan.teacher, args), latency=timed),
         labels=plan.labels,
         workers=args.workers,
+        ray=args.ray,
         on_progress=plan.bar,
         time_budget=(
             None if args.time_budget is None else 60 * args.time_budget - (time.monotonic() - started)
@@ -155,7 +166,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     )
     if plan.n_test:
         predictions = hold_out(predictions, plan.n_test)
-    save_predictions(predictions, args.out)
+    save_predictions(predictions, args.out, dtype=args.dtype)
     return _record(args.out, plan, predictions, time.monotonic() - started)
 
 
@@ -221,7 +232,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"--test-fraction is {args.test_fraction:g}; it must lie between 0 and 1.")
     if args.seed < 0:
         raise UserError(f"--seed is {args.seed}; give a whole number from 0.")
-    check_out_file(args.out)
+    check_out(args.out)
 
 
 # --- the report ---------------------------------------------------------------------------

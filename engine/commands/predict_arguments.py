@@ -37,20 +37,39 @@ GRANULARITIES: dict[str, tuple[Granularity, ...]] = {
 }
 
 
-def check_out_file(out: str) -> None:
-    """Refuse a path that no file can be written to, before the long part starts."""
+def check_out(out: str) -> None:
+    """Refuse a path that neither an .npz file nor a predictions folder can be written to, before the long part
+    starts.
+    """
     path = Path(out)
-    if not out.strip() or path.is_dir():
-        raise UserError(f"--out is {out!r}, which is not the name of a file. Give one, e.g. predictions.npz.")
-    if path.suffix != ".npz":
+    if not out.strip():
+        raise UserError("--out is empty. Give a name, e.g. predictions.npz, or a folder, e.g. family/.")
+    if out.endswith(("/", os.sep)) or path.is_dir():
+        _check_out_folder(out, path)
+    elif path.suffix != ".npz":
         raise UserError(
-            f"--out is {out!r}; predictions are written as .npz. Give a name such as"
-            f" {path.with_suffix('.npz').name}."
+            f"--out is {out!r}; predictions are written as .npz, or as a folder of shards if the name ends in /."
+            f" Give {path.with_suffix('.npz').name} or {path.name}/."
         )
-    if not path.parent.is_dir():
+    if not path.absolute().parent.is_dir():
         raise UserError(f"the folder of --out {out!r} does not exist. Create it, or write elsewhere.")
-    if not os.access(path.parent, os.W_OK):
+    if not os.access(path.absolute().parent, os.W_OK):
         raise UserError(f"the folder of --out {out!r} cannot be written to. Write elsewhere.")
+
+
+def _check_out_folder(out: str, path: Path) -> None:
+    """Refuse a file, and a folder that holds anything but predictions: shards are removed when it is rewritten."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"--out is {out!r}, and that is a file. Give the name of a folder.")
+    known = {"teacher.npy", "candidates", "meta.json", "test"}
+    other = (
+        next((own.name for own in path.iterdir() if own.name not in known), None) if path.is_dir() else None
+    )
+    if other is not None and not other.startswith("."):
+        raise UserError(
+            f"--out is the folder {out!r}, which holds {other} and is no predictions folder. Give a folder of its"
+            " own, e.g. family/, or a file, e.g. predictions.npz."
+        )
 
 
 def _grid(teacher: Teacher, args: argparse.Namespace, budget: float | None) -> tuple[AnyRecipe, ...]:

@@ -57,6 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", type=int, help="families studied at the same time (default: one per core)"
     )
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS|local",
+        help="study on a Ray cluster, or on one started here; needs requirements-ray.txt",
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -68,7 +73,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         )
     config = _config(args)
     result = run_study(
-        args.files, args.out, config, groups=args.groups, workers=args.workers, on_progress=_progress_bar()
+        args.files,
+        args.out,
+        config,
+        groups=args.groups,
+        workers=args.workers,
+        ray=args.ray,
+        on_progress=_progress_bar(),
     )
     report = write_report(result)
     return {

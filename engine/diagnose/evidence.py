@@ -117,8 +117,12 @@ def _at_chance(predictions: Predictions) -> list[str]:
     n_labels = int(labeled.sum())
     if n_labels < ENOUGH_LABELS:
         return []
-    correct = predictions.candidates[:, labeled].argmax(axis=2) == predictions.labels[labeled]
-    best = float(correct.mean(axis=1).max())
+    # a candidate at a time, here and below: together they may not fit in memory
+    rows = np.flatnonzero(labeled)
+    best = max(
+        float((np.argmax(probs[rows], axis=1) == predictions.labels[rows]).mean())
+        for probs in predictions.candidates
+    )
     if best > COLLAPSE_FACTOR / predictions.n_classes:
         return []
     return [
@@ -131,8 +135,8 @@ def _at_chance(predictions: Predictions) -> list[str]:
 def _constant(predictions: Predictions) -> list[str]:
     if predictions.n_images < ENOUGH_IMAGES:
         return []
-    classes = predictions.candidates.argmax(axis=2)
-    stuck = int((classes == classes[:, :1]).all(axis=1).sum())
+    by_candidate = (np.argmax(probs, axis=1) for probs in predictions.candidates)
+    stuck = sum(bool((classes == classes[0]).all()) for classes in by_candidate)
     if stuck < predictions.n_candidates:
         return []
     return [
@@ -147,4 +151,4 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _digest(probs: Floats) -> bytes:
-    return hashlib.sha256(probs.tobytes()).digest()
+    return hashlib.sha256(np.ascontiguousarray(probs).reshape(-1).view(np.uint8).data).digest()

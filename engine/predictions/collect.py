@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from engine.family.cost import costs, file_bytes
 from engine.family.model_file import ModelFile, Refusal, StandIn
 from engine.predictions.job import TEACHER, Job, run_name
+from engine.predictions.stack import Shard, Stack, in_memory
 from engine.types import Ints, Predictions, Recipe, Teacher, UserError
 
 
@@ -29,16 +30,17 @@ def collect(
     """Collect finished results in the candidates' order; labels are in pool order, one array a part."""
     from engine.predictions.file import make_predictions
 
-    stacks = [np.empty((len(candidates), size, job.n_classes), np.float32) for size in job.sizes]
     finished: list[Recipe | ModelFile] = []
+    shards: list[list[Shard]] = []
     for candidate in candidates:
         name = run_name(candidate)
-        results = [job.stored(name, part) for part in job.parts_of(name)]
-        if all(result is not None for result in results):
-            for stack, result in zip(stacks, results, strict=True):
-                stack[len(finished)] = result
+        found = [job.shard(name, part) for part in job.parts_of(name)]
+        known = [shard for shard in found if shard is not None]
+        if len(known) == len(found):
+            shards.append(known)
             finished.append(candidate)
-    stacks = [stack[: len(finished)] for stack in stacks]
+    by_part = zip(*shards, strict=True) if shards else [()] * len(job.sizes)
+    stacks = [in_memory(_stack(own, n, job.n_classes)) for own, n in zip(by_part, job.sizes, strict=True)]
     references = _references(job, teacher, finished, stacks)
     optional: dict[str, Any] = {}
     if len(stacks) == 2:
@@ -61,11 +63,15 @@ def collect(
     )
 
 
+def _stack(shards: Sequence[Shard], n_images: int, n_classes: int) -> Stack:
+    return Stack(tuple(shards), n_images, n_classes, np.dtype(np.float32))
+
+
 def _references(
     job: Job,
     teacher: Teacher | StandIn,
     finished: Sequence[Recipe | ModelFile],
-    stacks: Sequence[NDArray[np.float32]],
+    stacks: Sequence[Any],
 ) -> list[NDArray[np.float32]]:
     """Return, for each part, the probabilities (N, K) that candidates are compared with."""
     stored: list[NDArray[np.float32] | None]
@@ -91,9 +97,12 @@ def _references(
     return known
 
 
-def _consensus(stack: NDArray[np.float32]) -> NDArray[np.float32]:
+def _consensus(stack: Any) -> NDArray[np.float32]:
     """Return the mean (N, K) of the candidates' probabilities (M, N, K), its rows summing to one."""
-    mean: NDArray[np.float64] = stack.mean(axis=0, dtype=np.float64)
+    mean = np.zeros(stack.shape[1:])
+    for probs in stack:  # one at a time: the stack may be larger than memory
+        mean += probs
+    mean /= len(stack)
     mean /= mean.sum(axis=1, keepdims=True)
     return mean.astype(np.float32)
 

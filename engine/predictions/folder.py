@@ -20,7 +20,7 @@ import numpy as np
 
 from engine.files.npy import read_header, write_npy
 from engine.files.whole_file import whole_file
-from engine.predictions.stack import BIG_BYTES, Shard, Stack
+from engine.predictions.stack import Shard, Stack, in_memory
 from engine.types import UserError
 
 META, TEACHER, CANDIDATES, TEST = "meta.json", "teacher.npy", "candidates", "test"
@@ -102,8 +102,7 @@ def _read_part(folder: Path, part: Path, names: Sequence[str], suffix: str) -> d
         shards.append(shard)
     assert stored is not None
     stack = Stack(tuple(shards), shape[0], shape[1], stored)
-    candidates = stack if stack.nbytes >= BIG_BYTES else np.asarray(stack)
-    return {f"teacher{suffix}": values, f"candidates{suffix}": candidates}
+    return {f"teacher{suffix}": values, f"candidates{suffix}": in_memory(stack)}
 
 
 def _open_shard(folder: Path, path: Path) -> tuple[Shard, tuple[int, int], np.dtype[Any]]:

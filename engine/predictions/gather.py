@@ -63,6 +63,7 @@ def predict(
     options: PoolOptions | None = None,
     give_up_hopeless: bool = False,
     refused: Sequence[Refusal] = (),
+    ray: str | None = None,
 ) -> Predictions:
     """Run the teacher and every candidate over the images; resume from the store what an earlier run
     finished.
@@ -76,7 +77,8 @@ def predict(
     studies. `options` sets the pool's order (see `PoolOptions`). `give_up_hopeless` ends candidates that are
     certainly farther from the teacher than guessing (see `HopelessTest`) after a few images: they are missing
     too, the rest is unchanged. `refused` files, which could not even be described, are listed as missing with
-    their reasons. Raises UserError if the input is at fault, or if it was stopped before the
+    their reasons. `ray` runs the models on the Ray cluster at that address (or `local`) instead, with the same
+    bytes as result. Raises UserError if the input is at fault, or if it was stopped before the
     teacher and one candidate were done.
     """
     deadline = None if time_budget is None else time.monotonic() + time_budget
@@ -92,7 +94,12 @@ def predict(
     done = (len(names) - len(waiting)) * job.n_images
     stage = f"running {len(candidates)} candidates"
     watch = Watch(len(names) * job.n_images, done, on_progress, cancel, deadline, stage)
-    run_models(job, waiting, workers or _default_workers(job, len(candidates)), watch)
+    if ray is None:
+        run_models(job, waiting, workers or _default_workers(job, len(candidates)), watch)
+    else:
+        from engine.predictions.ray_run import run_on_ray
+
+        run_on_ray(job, waiting, ray, store, watch)
     given = [labels if labels is not None else images.labels, None if test is None else test[1]]
     own = pools[ways[0]]
     ordered = [

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.family.model_file import ModelFile
-from engine.predictions.store import is_intact, read_array
+from engine.predictions.stack import Shard
+from engine.predictions.store import is_intact, locate_array, read_array
 from engine.types import Kernel, Preprocessing, Recipe, Teacher
 
 TEACHER = "teacher"  # the teacher's name in the store, beside candidate slugs
@@ -81,6 +82,12 @@ class Job:
     def stored(self, name: str, part: Part) -> NDArray[np.float32] | None:
         """Return a model's finished probabilities (N, K) on a part, or None if they have to be computed."""
         return read_array(part.result(name), (part.n_images, self.n_classes))
+
+    def shard(self, name: str, part: Part) -> Shard | None:
+        """Return where a model's finished probabilities lie on disk, or None if they have to be computed."""
+        path = part.result(name)
+        offset = locate_array(path, (part.n_images, self.n_classes))
+        return None if offset is None else Shard(path, offset)
 
 
 def run_name(candidate: Recipe | ModelFile) -> str:

@@ -141,6 +141,7 @@ class Judge:
         weights = {} if job.teacher is None else job.teacher.weights
         self._kernels = {name: np.asarray(array, np.float32) for name, array in weights.items()}
         self._percentiles = Percentiles(weights, job.levels)
+        self._last: tuple[str, _Opened] | None = None
 
     def session(self, name: str) -> Session:
         """Build the session of the teacher or of a recipe, by name."""
@@ -181,6 +182,22 @@ class Judge:
             raise UnusableModelError(str(error), left) from None
         return True
 
+    def judge_block(self, name: str, pixels: NDArray[Any]) -> NDArray[np.float32]:
+        """Return a model's probabilities (n, K) on a block of prepared images that begins and ends where batches
+        do; the model stays open for the next block. Raises as `judge` does.
+        """
+        try:
+            if self._last is None or self._last[0] != name:
+                self._last = None  # two models at once would need twice the memory
+                self._last = name, self._open(name)
+            result = self._answers(self._last[1], name, pixels, None, lambda: False, lambda n: None)
+        except UserError as error:
+            if name not in self.job.files:
+                raise
+            raise UnusableModelError(str(error), len(pixels)) from None
+        assert result is not None
+        return result
+
     def rehearse(self) -> float:
         """Return about how many seconds one model takes, from building the teacher's session and running its
         first batch.
@@ -214,11 +231,22 @@ class Judge:
         on_batch: Callable[[int], None],
     ) -> NDArray[np.float32] | None:
         pixels: NDArray[Any] = np.load(part.pixels, mmap_mode="r", allow_pickle=False)
-        result = np.empty((part.n_images, self.job.n_classes), np.float32)
-        race = self._race(name, part)
+        return self._answers(opened, name, pixels, self._race(name, part), stop, on_batch)
+
+    def _answers(
+        self,
+        opened: _Opened,
+        name: str,
+        pixels: NDArray[Any],
+        race: Callable[[slice, Floats], bool] | None,
+        stop: Callable[[], bool],
+        on_batch: Callable[[int], None],
+    ) -> NDArray[np.float32] | None:
+        n_images = len(pixels)
+        result = np.empty((n_images, self.job.n_classes), np.float32)
         step = batch_size(opened.preprocessing)
         buffer = np.empty((step, *pixels.shape[1:]), np.float32)
-        for start in range(0, part.n_images, step):
+        for start in range(0, n_images, step):
             if stop():
                 return None
             rows = slice(start, start + step)
@@ -227,7 +255,7 @@ class Judge:
             if not np.isfinite(outputs).all():
                 raise UnusableModelError(
                     f"it returns nan or infinity within rows {start} to {start + len(outputs)}",
-                    part.n_images - start,
+                    n_images - start,
                 )
             result[rows] = opened.answer(outputs)
             on_batch(len(outputs))
@@ -235,7 +263,7 @@ class Judge:
                 done = start + len(outputs)
                 raise UnusableModelError(
                     f"given up after {done} images: farther from the teacher than guessing",
-                    part.n_images - done,
+                    n_images - done,
                 )
         return result
 

@@ -106,10 +106,11 @@ def _run_here(job: Job, names: Sequence[str], watch: Watch) -> None:
             if not judge.judge(name, watch.stop, watch.images):
                 return
         except UnusableModelError as error:
-            _give_up(name, str(error), error.n_left, watch)
+            give_up(name, str(error), error.n_left, watch)
 
 
-def _give_up(name: str, reason: str, n_left: int, watch: Watch) -> None:
+def give_up(name: str, reason: str, n_left: int, watch: Watch) -> None:
+    """Note that a model has no result, and why; a run without its teacher ends here."""
     if name == TEACHER:
         raise UserError(
             f"the teacher cannot be judged: {reason}. Check the preprocessing and the model file."
@@ -171,7 +172,7 @@ class _Crew:
         if name is None or name not in self._job.files:
             raise worker.obituary()
         left = max(0, self._job.n_images - worker.n_done)
-        _give_up(name, worker.verdict or worker.death(), left, self._watch)
+        give_up(name, worker.verdict or worker.death(), left, self._watch)
         if self._waiting:
             self._hire(stack)
 
@@ -189,4 +190,4 @@ def _take_note(report: dict[str, Any], watch: Watch) -> None:
     if "refused" in report:
         raise UserError(*report["refused"])
     if "failed" in report:
-        _give_up(report["failed"], report["reason"], report["n_left"], watch)
+        give_up(report["failed"], report["reason"], report["n_left"], watch)

@@ -149,6 +149,13 @@ class Stack:
             self.seen[m, places] = True
 
 
+def in_memory(stack: Stack) -> Any:
+    """Return a stack as an array in memory, unless it is too large for that."""
+    if not len(stack):
+        return np.empty(stack.shape, stack.dtype)
+    return stack if stack.nbytes >= BIG_BYTES else np.asarray(stack)
+
+
 def _is_plain(index: Any) -> bool:
     return isinstance(index, slice) and index.step in (None, 1)
 

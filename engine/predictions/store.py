@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.files.hashing import sha256_of
+from engine.files.npy import read_header
 from engine.types import UserError
 
 _ABANDONED = 3600.0  # seconds without a write after which a half-written file belongs to nobody
@@ -112,3 +113,18 @@ def read_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None
     except (OSError, ValueError, EOFError):
         return None
     return array if array.shape == shape and array.dtype == np.float32 else None
+
+
+def locate_array(path: Path, shape: tuple[int, ...]) -> int | None:
+    """Return where the values of a stored float32 array begin if it is complete, unaltered and of this shape, or
+    None; nothing is loaded.
+    """
+    if not is_intact(path):
+        return None
+    try:
+        with path.open("rb") as file:
+            header = read_header(file)
+    except (OSError, ValueError, EOFError):
+        return None
+    fits = header.shape == shape and header.dtype == np.float32 and not header.is_fortran
+    return header.offset if fits else None

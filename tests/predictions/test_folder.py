@@ -21,7 +21,7 @@ from tests.synthetic_family import synthetic_predictions
 @pytest.fixture
 def lazily(monkeypatch):
     """Every stack of candidates stays on disk, however small."""
-    monkeypatch.setattr("engine.predictions.folder.BIG_BYTES", 0)
+    monkeypatch.setattr("engine.predictions.stack.BIG_BYTES", 0)
     monkeypatch.setattr("engine.predictions.probabilities.BIG_BYTES", 0)
 
 

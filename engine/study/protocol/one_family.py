@@ -6,7 +6,7 @@ Sees one family's predictions. Knows nothing of files, groups or tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -44,7 +44,34 @@ COLUMNS = (
 _BATCH_VALUES = 3_000_000  # values per term gathered at once, which bounds a worker's memory
 
 
-def run_family(predictions: Predictions, config: StudyConfig, *, name: str = "family") -> pd.DataFrame:
+@dataclass(frozen=True)
+class Cell:
+    """A part of the protocol that can run on its own: one floor, and the draws of one number of labels, or what
+    needs none (LABEL_FREE_CELL), or the labels that `label-next` asks for (ACTIVE_CELL).
+    """
+
+    floor: float
+    n: int
+
+
+LABEL_FREE_CELL, ACTIVE_CELL = 0, -1
+
+
+def cells_of(config: StudyConfig) -> tuple[Cell, ...]:
+    """Return the cells of a family, in the order of their rows."""
+    active = (ACTIVE_CELL,) if ACTIVE in config.rules else ()
+    return tuple(
+        Cell(floor, n) for floor in config.floors for n in (LABEL_FREE_CELL, *sorted(config.budgets), *active)
+    )
+
+
+def run_family(
+    predictions: Predictions,
+    config: StudyConfig,
+    *,
+    name: str = "family",
+    cells: Sequence[Cell] | None = None,
+) -> pd.DataFrame:
     """Run the whole protocol on one family and return one row per outcome, with the columns COLUMNS.
 
     Label-free rules appear once, with n = 0, as does any other rule that can choose without labels. Regret is
@@ -52,17 +79,26 @@ def run_family(predictions: Predictions, config: StudyConfig, *, name: str = "fa
     memory budgets that no candidate fits contribute no rows. Raises UserError without a test part.
     """
     parts = []
+    wanted = set(cells_of(config) if cells is None else cells)
     for floor in config.floors:
         family = _Family(predictions, config, floor)
         outcomes = _Outcomes(family)
-        _run_label_free(family, outcomes)
-        for draws in family.draws():
+        if Cell(floor, LABEL_FREE_CELL) in wanted:
+            _run_label_free(family, outcomes)
+        for draws in family.draws([n for n in sorted(config.budgets) if Cell(floor, n) in wanted]):
             _run_supervised(family, draws, outcomes)
             _run_calibrated(family, draws, outcomes)
             _run_others(family, draws, outcomes)
-        _run_active(family, outcomes)
+        if Cell(floor, ACTIVE_CELL) in wanted:
+            _run_active(family, outcomes)
         parts.append(outcomes.frame())
-    return pd.concat(parts, ignore_index=True).assign(family=name)[list(COLUMNS)]
+    return joined_rows(parts).assign(family=name)[list(COLUMNS)]
+
+
+def joined_rows(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of several tables as one; an empty table has no types of its own to give."""
+    filled = [part for part in parts if len(part)]
+    return pd.concat(filled, ignore_index=True) if filled else parts[0]
 
 
 @dataclass(frozen=True)
@@ -98,14 +134,14 @@ class _Family:
                 fitting.append((budget, np.flatnonzero(mask)))
         return fitting
 
-    def draws(self) -> Iterator[Draws]:
-        """Yield batches of labeled samples of one size, few enough at a time to bound the memory.
+    def draws(self, sizes: Sequence[int]) -> Iterator[Draws]:
+        """Yield batches of labeled samples of one of these sizes, few enough at a time to bound the memory.
 
         A repetition draws the same rows at every rate, so its rates stand side by side.
         """
         labeled = np.flatnonzero(self.predictions.labels != UNLABELED)
         labels = self.predictions.labels[labeled]
-        for n in sorted(self.config.budgets):
+        for n in sizes:
             if n > len(labels):
                 continue
             counts = [(rate, self.config.repetitions_at(n, rate, len(labels))) for rate in self.config.rates]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 import engine
-from engine.files.hashing import sha256_of
+from engine.files.hashing import sha256_of_all
 from engine.study.protocol.config import StudyConfig
 from engine.study.protocol.result import Skipped
 
@@ -52,13 +52,15 @@ def plan(
     for family, path in zip(_family_names(files), map(Path, files), strict=True):
         if path.resolve() in seen:
             skipped.append(Skipped(family, f"{path.name} was given twice; it counts once."))
-        elif not path.is_file():
-            skipped.append(Skipped(family, f"{path} is not a file. Give the path of an .npz file."))
+        elif not path.exists():
+            skipped.append(
+                Skipped(family, f"{path} is not a file. Give an .npz file or a predictions folder.")
+            )
         elif listed is not None and family not in listed:
             skipped.append(
                 Skipped(family, "the groups file has no line for it. Add one, or leave the file out.")
             )
-        elif (digest := sha256_of(path)) in digests:
+        elif (digest := sha256_of_all(path)) in digests:
             skipped.append(Skipped(family, f"it has the same bytes as {digests[digest]}; it counts once."))
         else:
             seen.add(path.resolve())

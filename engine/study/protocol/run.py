@@ -20,19 +20,13 @@ import pandas as pd
 import scipy
 
 from engine import __version__
-from engine.predictions.file import load_predictions
-from engine.study.protocol.candidates import (
-    ATTENUATION_COLUMNS,
-    CANDIDATE_COLUMNS,
-    check_theory,
-    describe_candidates,
-)
+from engine.study.protocol.candidates import ATTENUATION_COLUMNS, CANDIDATE_COLUMNS
 from engine.study.protocol.config import StudyConfig
+from engine.study.protocol.family_task import run_task
 from engine.study.protocol.groups import one_group, read_groups
-from engine.study.protocol.one_family import COLUMNS, run_family
+from engine.study.protocol.one_family import COLUMNS
 from engine.study.protocol.plan import Task, plan
-from engine.study.protocol.result import Skipped, StudyResult, read_csv, save_study, write_csv
-from engine.study.protocol.truth import check_cohort, measure_truth
+from engine.study.protocol.result import Skipped, StudyResult, read_csv, save_study
 from engine.types import Progress, UserError
 
 _SEEDS = {
@@ -51,6 +45,7 @@ def run_study(
     *,
     groups: str | Path | None = None,
     workers: int | None = None,
+    ray: str | None = None,
     on_progress: Progress | None = None,
     cancel: Callable[[], bool] | None = None,
 ) -> StudyResult:
@@ -59,7 +54,8 @@ def run_study(
     Families that were finished by an earlier, interrupted run with the same files and config are taken up as
     they are. A family that cannot take part is skipped with its reason; the rest runs. `on_progress` counts
     families; when `cancel` says True the families under way are finished and what there is comes back, with
-    `cancelled` set and no results.csv. Raises UserError if no family is left.
+    `cancelled` set and no results.csv. `ray` studies cells of families on the Ray cluster at that address (or
+    `local`) instead of `workers` processes; the tables are the same. Raises UserError if no family is left.
     """
     config, folder = config or StudyConfig(), Path(out)
     if not files:
@@ -68,7 +64,15 @@ def run_study(
         )
     grouping = read_groups(groups) if groups is not None else None
     tasks, skipped = plan(files, folder, config, grouping)
-    reasons, cancelled = _run_all(tasks, workers or os.cpu_count() or 1, on_progress, cancel)
+    todo = [task for task in tasks if not task.rows.is_file()]
+    if ray is None:
+        outcomes = _outcomes(todo, min(workers or os.cpu_count() or 1, len(todo)), cancel)
+    else:
+        from engine.study.protocol.ray_study import outcomes_on_ray
+
+        outcomes = outcomes_on_ray(todo, ray, cancel)
+    reasons = _counted(outcomes, len(tasks) - len(todo), len(tasks), on_progress)
+    cancelled = len(reasons) < len(todo)
     skipped += [Skipped(family, reason) for family, reason in reasons.items() if reason]
     done = [task for task in tasks if task.rows.is_file() and not reasons.get(task.family)]
     if grouping is not None:
@@ -86,45 +90,18 @@ def run_study(
     return result
 
 
-def _run_task(task: Task) -> str | None:
-    """Study one family and leave its tables on disk; return the reason if it cannot take part."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    # One thread a worker: cores are shared by families, and sums then do not depend on how many there are.
-    with threadpool_limits(1):
-        try:
-            predictions = load_predictions(task.path)
-            check_cohort(predictions, measure_truth(predictions, floor=task.config.floors[0]))
-            rows = run_family(predictions, task.config, name=task.family)
-            if not len(rows):
-                raise UserError(
-                    "no rule, label budget or memory budget applies to it. Lower the label budgets or raise"
-                    " the memory budget."
-                )
-            write_csv(
-                describe_candidates(predictions, task.config, name=task.family), task.part("candidates")
-            )
-            write_csv(check_theory(predictions, name=task.family), task.part("attenuation"))
-        except UserError as error:
-            return str(error)
-    write_csv(rows, task.rows)
-    return None
-
-
-def _run_all(
-    tasks: Sequence[Task], workers: int, on_progress: Progress | None, cancel: Callable[[], bool] | None
-) -> tuple[dict[str, str | None], bool]:
-    todo = [task for task in tasks if not task.rows.is_file()]
+def _counted(
+    outcomes: Iterator[tuple[str, str | None]], done: int, total: int, on_progress: Progress | None
+) -> dict[str, str | None]:
+    """Return the reason (or None) of every family that was run now, reporting each."""
     reasons: dict[str, str | None] = {}
-    done = len(tasks) - len(todo)
     if on_progress is not None:
-        on_progress(done, len(tasks))
-    for family, reason in _outcomes(todo, min(workers, len(todo)), cancel):
+        on_progress(done, total)
+    for family, reason in outcomes:
         reasons[family] = reason
-        done += 1
         if on_progress is not None:
-            on_progress(done, len(tasks))
-    return reasons, len(reasons) < len(todo)
+            on_progress(done + len(reasons), total)
+    return reasons
 
 
 def _outcomes(
@@ -135,7 +112,7 @@ def _outcomes(
         for task in todo:
             if cancel is not None and cancel():
                 return
-            yield task.family, _run_task(task)
+            yield task.family, run_task(task)
         return
     waiting, running = list(reversed(todo)), dict[Future[str | None], str]()
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -146,7 +123,7 @@ def _outcomes(
             # under way.
             while waiting and len(running) < workers:
                 task = waiting.pop()
-                running[pool.submit(_run_task, task)] = task.family
+                running[pool.submit(run_task, task)] = task.family
             finished, _ = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
             for future in finished:
                 family = running.pop(future)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from engine.predictions.file import save_predictions
-from engine.study.protocol import run as study_run
+from engine.study.protocol import family_task
 from engine.study.protocol.config import StudyConfig
 from engine.study.protocol.groups import read_groups
 from engine.study.protocol.result import load_study
@@ -60,7 +60,7 @@ def test_a_study_reads_back_as_it_was(files: list[Path], tmp_path: Path) -> None
 
 def test_a_killed_study_resumes(files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run_study(files, tmp_path / "whole", CONFIG, workers=1)
-    real, calls = study_run.run_family, []
+    real, calls = family_task.run_family, []
 
     def dies_on_the_second(*args, **kwargs):
         calls.append(kwargs["name"])
@@ -68,7 +68,7 @@ def test_a_killed_study_resumes(files: list[Path], tmp_path: Path, monkeypatch: 
             raise KeyboardInterrupt
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(study_run, "run_family", dies_on_the_second)
+    monkeypatch.setattr(family_task, "run_family", dies_on_the_second)
     with pytest.raises(KeyboardInterrupt):
         run_study(files, tmp_path / "killed", CONFIG, workers=1)
     assert not (tmp_path / "killed" / "results.csv").exists()
