@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+NOT_STATED = "pixels are scaled to 0..1 and not normalised"  # a note on a model that says nothing else
 MAX_SIDE = 4096  # pixels; a larger input is a mistyped one, and its pool would fill the disk
 
 Floats = NDArray[np.floating[Any]]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
-from engine.decide.tables import family_table
+from engine.decide.tables import family_table, scale_premium
 from engine.family.cost import admissible, costs, stored_costs
 from engine.family.recipes import BITS, PERCENTILES, custom_family
 from pages.ui.parts.budget import budget_slider
@@ -14,7 +15,7 @@ from pages.ui.session.record import Step
 from pages.ui.session.state import Session, current_session
 from pages.ui.show.charts import cost_chart
 from pages.ui.show.tables import shown_family
-from pages.ui.show.words import counted
+from pages.ui.show.words import counted, share
 
 _AXES = {
     "Bits": "how many bits each weight keeps: fewer is smaller and coarser.",
@@ -73,6 +74,13 @@ def custom_axes(session: Session) -> None:
         st.rerun()
 
 
+def memory_words_of(family: pd.DataFrame) -> str:
+    """The picture's title, from its numbers."""
+    words = f"From {share(family['cost'].min())} to {share(family['cost'].max())} of float memory"
+    premium = scale_premium(family)
+    return words if premium != premium else f"{words}; a scale per channel adds {share(premium)} at most"
+
+
 session = current_session()
 page_head(session, "candidates", "What can I afford?")
 teacher, predictions = session.teacher, session.predictions
@@ -99,7 +107,7 @@ with user_errors():
     shown = shown_family(family.assign(stored=stored_costs(names, cost)), float_bytes(session))
     if family["bits"].notna().all():
         picture(
-            "Memory falls with bits; finer scales cost next to nothing",
+            memory_words_of(family),
             cost_chart(family.assign(size=shown["Size ↓"]), session.record.budget, ink()),
             "Solid: within the budget. The upper group of each column keeps its first and last layer float.",
         )

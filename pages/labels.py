@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import streamlit as st
+
 from pages.ui.parts.label_browser import label_browser
 from pages.ui.parts.label_import import annotator_field, label_source
 from pages.ui.parts.labeling import history_buttons
@@ -17,7 +19,8 @@ gate(
 )
 with user_errors():
     label_source(session)
-    annotator_field(session)
-    history_buttons(session)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        annotator_field(session)
+        history_buttons(session)
     label_browser(session)
 back_button("choose", "Back to the choice")

@@ -8,6 +8,7 @@ from pages.ui.jobs import control as jobs
 from pages.ui.parts.label_import import label_source
 from pages.ui.parts.labeling import labeling_desk
 from pages.ui.parts.page import evidence_fitness, gate, link, next_button, page_head, user_errors
+from pages.ui.parts.preview import preview_box
 from pages.ui.parts.progress import watch_job
 from pages.ui.parts.target import (
     checks_box,
@@ -40,6 +41,8 @@ with user_errors():
     if session.has_images and (checking is None or not checking.is_alive):
         checks_box(session)
         thumbnails(session)
+        if session.teacher is not None and (session.folder / "teacher.onnx").exists():
+            preview_box(session, session.teacher)
     elif session.predictions is not None and not session.has_images:
         st.caption(
             "These predictions come without their images, so there is nothing to look at; labels can be given"

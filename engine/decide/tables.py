@@ -100,6 +100,18 @@ def family_table(names: tuple[str, ...], cost: Floats, admissible: Bools) -> pd.
     return pd.DataFrame({"name": names, **_recipe_columns(names), "cost": cost, "admissible": admissible})
 
 
+def scale_premium(family: pd.DataFrame) -> float:
+    """Return how much float memory finer scales cost at most: the largest difference between a per-channel
+    candidate and its per-tensor sibling; nan where there are no such pairs.
+    """
+    wide = family.pivot_table(
+        index=["bits", "percentile", "float_ends"], columns="granularity", values="cost", dropna=False
+    )
+    if not {"tensor", "channel"} <= set(wide.columns):
+        return float("nan")
+    return float((wide["channel"] - wide["tensor"]).max())
+
+
 def group_of(method: str) -> str:
     """Return which kind of rule a method is, as the rule table groups them."""
     if method == "auto":

@@ -35,7 +35,7 @@ def check_assumptions(
     """Judge every label-free rule on this pool; teacher is (N, K)."""
     shares = np.mean(np.asarray(teacher, dtype=np.float64), axis=0)
     verdicts = {
-        "distortion": _teacher_verdict(health),
+        "distortion": _teacher_verdict(health, pool.distortion),
         "avg-confidence": _confidence_verdict(regime),
         "entropy": _confidence_verdict(regime),
         "atc-mc": _tie_verdict(pool, atc_mc, regime),
@@ -53,11 +53,11 @@ def check_assumptions(
     return tuple(Assumption(rule, *verdicts[rule]) for rule in LABEL_FREE)
 
 
-def _teacher_verdict(health: CandidateHealth) -> tuple[bool | None, str, bool]:
+def _teacher_verdict(health: CandidateHealth, distortion: Floats) -> tuple[bool | None, str, bool]:
     if health.is_proxy:
         return None, "Whether the teacher is worth following cannot be seen without labels.", True
     best = float(health.quality.max())
-    follower = float(health.quality[int(np.argmax(health.agreement))])
+    follower = float(health.quality[int(np.argmin(distortion))])
     holds = best - follower <= 0.1
     return (
         holds,

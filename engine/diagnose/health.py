@@ -92,23 +92,26 @@ class Regime:
 
 
 _SENTENCES: dict[RegimeKind, str] = {
-    "overconfident": "Low-bit candidates are sure and wrong: confidence, entropy and ATC {ranking}.",
-    "underconfident": (
-        "Degraded candidates lose confidence along with accuracy: confidence is a usable hint here."
+    "overconfident": (
+        "The worst candidate is surer than the best one ({worst:.0%} against {best:.0%}): confidence, entropy"
+        " and ATC {ranking}."
     ),
+    "underconfident": "Confidence falls along with {measure}: it is a usable hint here.",
     "mixed": "Confidence and quality are only loosely related here: do not choose by confidence.",
     "healthy": "No candidate has collapsed: confidence has little to separate and little to break.",
 }
 
 
-def _sentence(kind: RegimeKind, correlation: float) -> str:
+def _sentence(kind: RegimeKind, correlation: float, *, best: float, worst: float, is_proxy: bool) -> str:
+    """Say what the numbers say and no more: no word on bits, which the regime does not look at."""
+    measure = "agreement with the teacher" if is_proxy else "accuracy"
     if correlation < -0.75:
         ranking = "rank this family close to backwards"
     elif correlation < -0.25:
         ranking = "tend to put worse candidates before better ones"
     else:
         ranking = "say little about which candidate is good"
-    return _SENTENCES[kind].format(ranking=ranking)
+    return _SENTENCES[kind].format(ranking=ranking, best=best, worst=worst, measure=measure)
 
 
 def degradation_regime(health: CandidateHealth, losses: Floats) -> Regime:
@@ -135,7 +138,13 @@ def degradation_regime(health: CandidateHealth, losses: Floats) -> Regime:
             float(np.median(health.distinct[health.collapsed])) if health.collapsed.any() else float("nan")
         ),
         is_proxy=health.is_proxy,
-        sentence=_sentence(kind, correlation),
+        sentence=_sentence(
+            kind,
+            correlation,
+            best=float(health.confidence[best]),
+            worst=float(health.confidence[worst]),
+            is_proxy=health.is_proxy,
+        ),
     )
 
 

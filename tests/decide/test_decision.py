@@ -15,6 +15,7 @@ from engine.decide.tables import (
     family_table,
     group_of,
     iso_score_line,
+    scale_premium,
 )
 from engine.predictions.file import make_predictions
 from engine.rules.sampling import draw_sample
@@ -142,3 +143,10 @@ def test_firmness_counts_kept_picks(family: Predictions, sample: LabeledSample) 
     assert (shaken["kept"] * DRAWS) % 1 == pytest.approx(0)
     assert shaken["kept"] < 1
     assert shaken["other"] not in ("", shaken["pick"])
+
+
+def test_what_finer_scales_cost_is_the_largest_difference_of_siblings():
+    names = ("b4-tensor-q100", "b4-channel-q100", "b8-tensor-q100", "b8-channel-q100")
+    table = family_table(names, np.array([0.1, 0.12, 0.2, 0.25]), np.ones(4, bool))
+    assert scale_premium(table) == pytest.approx(0.05)
+    assert np.isnan(scale_premium(table.iloc[[0, 2]]))

@@ -104,7 +104,7 @@ def test_both_regimes_are_recognised(confident_collapse, kind):
     ],
 )
 def test_words_fit_the_size_of_the_correlation(correlation, words):
-    assert words in _sentence("overconfident", correlation)
+    assert words in _sentence("overconfident", correlation, best=0.4, worst=0.9, is_proxy=False)
 
 
 def test_no_collapse_and_constant_confidence():

@@ -38,8 +38,16 @@ def test_the_table_states_accuracy_with_its_interval() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "words"),
     [
-        (of(0.9, 0.8, 0.95), of(0.3, 0.2, 0.4), "A is right more often than B, beyond doubt."),
-        (of(0.3, 0.2, 0.4), of(0.9, 0.8, 0.95), "B is right more often than A, beyond doubt."),
+        (
+            of(0.9, 0.8, 0.95),
+            of(0.3, 0.2, 0.4),
+            "A is right more often than B: their 95 % intervals do not meet.",
+        ),
+        (
+            of(0.3, 0.2, 0.4),
+            of(0.9, 0.8, 0.95),
+            "B is right more often than A: their 95 % intervals do not meet.",
+        ),
         (of(0.6, 0.4, 0.8), of(0.5, 0.3, 0.7), "A is ahead on your labels; the 95 % intervals overlap."),
         (of(0.5, 0.3, 0.7), of(0.5, 0.3, 0.7), "Both are right equally often on your labels."),
         (None, None, "Without labels only their answers can be compared."),

@@ -23,7 +23,7 @@ from engine.teacher.normal_form import input_shape, normalize, value_shape
 from engine.teacher.outside_data import load_outside_data
 from engine.teacher.request import MAX_BYTES, InputShape
 from engine.teacher.runtime import open_session, run
-from engine.types import Floats, Preprocessing, Teacher, UserError
+from engine.types import NOT_STATED, Floats, Preprocessing, Teacher, UserError
 
 _UNSTATED = InputShape()
 
@@ -69,7 +69,7 @@ def import_graph(
         preprocessing = _assumed_preprocessing(normal.graph, shape)
         notes = (
             *notes,
-            "The file does not state its preprocessing: pixels are scaled to 0..1 and not normalised.",
+            f"The file does not state its preprocessing: {NOT_STATED}.",
         )
     description = Description(
         name, source, preprocessing, class_names or _stored(facts, "class_names"), notes

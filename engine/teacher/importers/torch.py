@@ -22,7 +22,7 @@ from engine.teacher.batch import TRACED_BATCH, open_traced_batch
 from engine.teacher.graph import Description, build_teacher, plain_preprocessing
 from engine.teacher.normal_form import BATCH, OPSET
 from engine.teacher.reason import reason
-from engine.types import Floats, Preprocessing, Teacher, UserError
+from engine.types import NOT_STATED, Floats, Preprocessing, Teacher, UserError
 
 INPUT = "images"
 
@@ -61,7 +61,7 @@ def import_module(
     channels, height, width = input_shape
     if preprocessing is None:
         preprocessing = plain_preprocessing(channels, height, width)
-        notes = (*notes, "No preprocessing was stated: pixels are scaled to 0..1 and not normalised.")
+        notes = (*notes, f"No preprocessing was stated: {NOT_STATED}.")
     tensors = list(model.state_dict().values())
     if any(tensor.device.type != "cpu" for tensor in tensors):
         model = copy.deepcopy(model).cpu()

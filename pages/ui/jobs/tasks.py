@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engine.family.recipes import parse_slug
 from engine.teacher.facts import facts_of, teacher_of
 from engine.teacher.request import LoadRequest
@@ -18,6 +20,7 @@ from pages.ui.workspace.folder import read_json, write_bytes, write_json
 from pages.ui.workspace.hosting import hosting
 from pages.ui.workspace.images import open_target
 
+_PREVIEWED = 12
 _SIZED = 300  # images whose size is looked at; enough to see whether they differ
 
 
@@ -76,6 +79,28 @@ def check_images(desk: Desk, target: str) -> None:
         "notes": list(images.notes),
     }
     write_json(desk.folder / "checks.json", checks)
+
+
+def preview_teacher(desk: Desk, target: str) -> None:
+    """Run the teacher on twelve images of the pool and leave what it saw and what it said."""
+    from engine.predictions.preview import preview
+
+    desk.report(0, 0, stage="a few images")
+    teacher, images = stored_teacher(desk.folder), open_target(desk.folder, target, hosting().limits)
+    checks = read_json(desk.folder / "checks.json")
+    order = checks["order"] if checks else list(range(len(images)))
+    step = max(1, len(order) // _PREVIEWED)
+    found = preview(teacher, images, order[::step][:_PREVIEWED])
+    np.save(desk.folder / "preview.npy", found.seen)
+    write_json(
+        desk.folder / "preview.json",
+        {
+            "preprocessing": teacher.preprocessing.to_json(),
+            "classes": found.classes.tolist(),
+            "probs": found.probs.tolist(),
+            "range": [found.low, found.high],
+        },
+    )
 
 
 def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
@@ -171,6 +196,7 @@ def run_study_job(
 TASKS: dict[str, Callable[..., None]] = {
     "import": import_teacher,
     "check": check_images,
+    "preview": preview_teacher,
     "predict": run_family,
     "export": write_export,
     "study": run_study_job,

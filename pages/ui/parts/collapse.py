@@ -33,10 +33,11 @@ def answer(report: CollapseReport) -> None:
             if report.is_proxy
             else f"accuracy on your {counted(report.n_labels, 'label')}"
         )
+        order = "distance to the teacher" if report.is_proxy else "loss on your labels"
         st.caption(
-            f"Measured by {basis}. Correlation with confidence over candidates: {number(regime.correlation)}."
-            f" Mean confidence of the best candidate {share(regime.best_confidence)}, of the worst"
-            f" {share(regime.worst_confidence)}."
+            f"Measured by {basis}. Its correlation with confidence over candidates:"
+            f" {number(regime.correlation)}. Mean confidence of the best candidate by {order}:"
+            f" {share(regime.best_confidence)}; of the worst: {share(regime.worst_confidence)}."
         )
         if report.is_proxy:
             st.badge("proxy: no labels", icon=":material/info:", color="orange")

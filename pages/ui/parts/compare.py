@@ -61,7 +61,7 @@ def headline_of(qualities: dict[str, Quality | None], a: str, b: str) -> str:
         return "Without labels only their answers can be compared."
     if first.accuracy.low > second.accuracy.high or second.accuracy.low > first.accuracy.high:
         better, worse = (a, b) if first.accuracy.value > second.accuracy.value else (b, a)
-        return f"{plain(better)} is right more often than {plain(worse)}, beyond doubt."
+        return f"{plain(better)} is right more often than {plain(worse)}: their 95 % intervals do not meet."
     if first.accuracy.value == second.accuracy.value:
         return "Both are right equally often on your labels."
     ahead = a if first.accuracy.value > second.accuracy.value else b

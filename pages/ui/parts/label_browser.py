@@ -33,7 +33,8 @@ def label_browser(session: Session) -> None:
     which = st.segmented_control(
         "Show", list(FILTERS), default=_asked(), format_func=FILTERS.__getitem__, key="browse-which"
     )
-    of_class = st.selectbox(
+    left, right = st.columns([3, 1])
+    of_class = left.selectbox(
         "Class",
         range(len(session.class_names)),
         index=None,
@@ -46,7 +47,7 @@ def label_browser(session: Session) -> None:
         st.info("Nothing to show with this filter.", icon=":material/filter_alt:")
         return
     pages = -(-len(shown) // _A_PAGE)
-    at = st.number_input("Page", 1, pages, 1, key=f"browse-page-{which}-{of_class}") if pages > 1 else 1
+    at = right.number_input("Page", 1, pages, 1, key=f"browse-page-{which}-{of_class}") if pages > 1 else 1
     st.caption(f"{counted(len(shown), 'image')}. Click a picture's answer to correct or remove its label.")
     part = shown.iloc[(at - 1) * _A_PAGE : at * _A_PAGE]
     with st.container(horizontal=True, gap="medium"):

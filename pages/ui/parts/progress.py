@@ -19,6 +19,7 @@ _POLL_SECONDS = 0.7
 JOB_PAGES = {
     "import": ("teacher", "Reading the model"),
     "check": ("target", "Checking the images"),
+    "preview": ("target", "Trying the teacher"),
     "predict": ("target", "Running the family"),
     "export": ("export", "Writing the file"),
     "study": ("study", "Running the study"),

@@ -11,14 +11,17 @@ import streamlit as st
 
 from engine.samples import SAMPLES
 from engine.teacher.facts import facts_of
+from engine.teacher.presets import PRESETS, apply_preset, preset_of
 from engine.teacher.request import Layout, LoadRequest, parse_size
-from engine.types import Preprocessing, TeacherFacts, UserError
+from engine.types import NOT_STATED, Preprocessing, TeacherFacts, UserError
 from pages.ui.parts.page import user_errors
 from pages.ui.session.actions import open_sample
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.show.words import ARCHITECTURE, CHANNELS, CLASSES, LAYOUT, SIZE
 from pages.ui.workspace.folder import write_json
+
+_BY_HAND = "The preprocessing was set by hand."
 
 
 def sample_cards(session: Session) -> None:
@@ -90,6 +93,7 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
     """Show the preprocessing and the class names, and store what the person changes; predictions made before
     are forgotten.
     """
+    presets(session, teacher)
     pre = teacher.preprocessing
     hints = get_type_hints(Preprocessing)
     with st.form("preprocessing", border=False):
@@ -128,6 +132,23 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
             st.rerun()
 
 
+def presets(session: Session, teacher: TeacherFacts) -> None:
+    """The usual preprocessings by name: one click instead of six numbers."""
+    names = list(PRESETS)
+    current = preset_of(teacher.preprocessing)
+    wanted = st.selectbox(
+        "Preset",
+        names,
+        index=None if current is None else names.index(current),
+        format_func=lambda name: PRESETS[name].title,
+        placeholder="numbers of its own",
+        key=f"preset-{current}",
+    )
+    if wanted is not None and wanted != current:
+        store_facts(session, teacher, apply_preset(teacher.preprocessing, wanted), teacher.class_names)
+        st.rerun()
+
+
 def store_facts(
     session: Session, teacher: TeacherFacts, preprocessing: Preprocessing, class_names: tuple[str, ...]
 ) -> None:
@@ -139,10 +160,11 @@ def store_facts(
             f"{len(class_names)} class names were given; the model has {teacher.n_classes} classes. Give one"
             " name a line."
         )
-    write_json(
-        session.folder / "outline.json",
-        facts_of(replace(teacher, preprocessing=preprocessing, class_names=class_names)),
-    )
+    notes = teacher.notes
+    if preprocessing != teacher.preprocessing:
+        notes = (*(note for note in notes if NOT_STATED not in note and note != _BY_HAND), _BY_HAND)
+    edited = replace(teacher, preprocessing=preprocessing, class_names=class_names, notes=notes)
+    write_json(session.folder / "outline.json", facts_of(edited))
     if preprocessing != teacher.preprocessing:
         session.change(keep=Step.LABELS, is_edited=True)
 

@@ -180,6 +180,11 @@ def _target_in(folder: Path) -> Path:
     return files[0] if len(files) == 1 and files[0].suffix.lower() in (".zip", ".npy", ".npz") else folder
 
 
+def start_preview(session: Session) -> None:
+    """Start running the teacher alone on a few images, to see whether it is fed as it should be."""
+    jobs.start(session.folder, "preview", target=session.record.target)
+
+
 def run_family(session: Session) -> None:
     """Start, or resume, running the family over the target."""
     session.change(keep=Step.RUN, is_live=True)

@@ -112,6 +112,8 @@ FILES: dict[Step, tuple[str, ...]] = {
     Step.TARGET: (
         "images",
         "checks.json",
+        "preview.json",
+        "preview.npy",
         "store",
     ),  # the store is keyed by content: another grid reuses what it holds
     Step.LABELS: ("labels.jsonl",),
@@ -120,7 +122,7 @@ FILES: dict[Step, tuple[str, ...]] = {
 }
 JOBS: dict[Step, tuple[str, ...]] = {
     Step.TEACHER: ("import",),
-    Step.TARGET: ("check",),
+    Step.TARGET: ("check", "preview"),
     Step.RUN: ("predict",),
     Step.EXPORT: ("export",),
 }

@@ -56,12 +56,12 @@ def class_table(effects: pd.DataFrame, class_names: tuple[str, ...]) -> pd.DataF
     return pd.DataFrame(
         {
             "Class": [class_names[k] for k in effects["class"]],
-            "Labels": effects["labels"],
-            "Teacher ↑ (%)": 100 * effects["before"],
-            "Candidate ↑ (%)": 100 * effects["after"],
             "Change (points)": 100 * effects["change"],
             "from (95 %)": 100 * effects["low"],
             "to": 100 * effects["high"],
+            "Labels": effects["labels"],
+            "Teacher ↑ (%)": 100 * effects["before"],
+            "Candidate ↑ (%)": 100 * effects["after"],
         }
     )
 

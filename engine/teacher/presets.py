@@ -1,0 +1,61 @@
+"""The preprocessings people use, by name: a wrong one is the most common reason for a teacher that sees nothing.
+
+Knows numbers only. Size, layout and channels stay those of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from engine.types import Preprocessing
+
+_IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # torchvision's and timm's, RGB, pixels 0..1
+_CAFFE = (103.939, 116.779, 123.68)  # Keras' "caffe" mode, BGR, pixels 0..255
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Pixel 0..255 times scale, minus mean, over std, in a channel order."""
+
+    title: str
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    order: Literal["RGB", "BGR"] = "RGB"
+
+
+PRESETS: dict[str, Preset] = {
+    "imagenet": Preset("ImageNet (torchvision, timm)", 1 / 255, *_IMAGENET),
+    "unit": Preset("0 to 1", 1 / 255, (0.0,), (1.0,)),
+    "symmetric": Preset("-1 to 1 (TensorFlow)", 1 / 127.5, (1.0,), (1.0,)),
+    "raw": Preset("0 to 255, as they are", 1.0, (0.0,), (1.0,)),
+    "caffe": Preset("Caffe, BGR, means taken off", 1.0, _CAFFE, (1.0,), "BGR"),
+}
+
+
+def apply_preset(preprocessing: Preprocessing, name: str) -> Preprocessing:
+    """Return the preprocessing with a preset's numbers; a grey model takes the mean over the channels.
+
+    >>> apply_preset(Preprocessing(32, 32), "symmetric").mean
+    (1.0, 1.0, 1.0)
+    """
+    preset, n = PRESETS[name], preprocessing.channels
+    return replace(
+        preprocessing,
+        scale=preset.scale,
+        mean=_per_channel(preset.mean, n),
+        std=_per_channel(preset.std, n),
+        order=preset.order if n == 3 else "RGB",
+    )
+
+
+def preset_of(preprocessing: Preprocessing) -> str | None:
+    """Return the name of the preset whose numbers these are, if they are one's."""
+    return next((name for name in PRESETS if apply_preset(preprocessing, name) == preprocessing), None)
+
+
+def _per_channel(values: tuple[float, ...], n: int) -> tuple[float, ...]:
+    if len(values) == n:
+        return values
+    return values * n if len(values) == 1 else (sum(values) / len(values),) * n

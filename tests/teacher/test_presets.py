@@ -1,0 +1,42 @@
+"""Presets: against torchvision's and Keras' own formulas, for colour and grey models."""
+
+import numpy as np
+import pytest
+
+from engine.target import normalise
+from engine.teacher.presets import PRESETS, apply_preset, preset_of
+from engine.types import Preprocessing
+
+PIXELS = np.random.Generator(np.random.PCG64(0)).integers(0, 256, (2, 3, 4, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("imagenet", lambda x, c: (x / 255 - [0.485, 0.456, 0.406][c]) / [0.229, 0.224, 0.225][c]),
+        ("unit", lambda x, c: x / 255),
+        ("symmetric", lambda x, c: x / 127.5 - 1),  # keras' "tf" mode
+        ("raw", lambda x, c: x),
+        (
+            "caffe",
+            lambda x, c: x - [103.939, 116.779, 123.68][c],
+        ),  # keras' "caffe" mode; channels are BGR here
+    ],
+)
+def test_presets_are_the_published_formulas(name, formula):
+    out = normalise(PIXELS, apply_preset(Preprocessing(4, 4), name))
+    for channel in range(3):
+        np.testing.assert_allclose(out[:, channel], formula(PIXELS[:, channel], channel), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_preset_is_recognised_again(name, channels):
+    plain = Preprocessing(8, 8, channels=channels, mean=(0.0,) * channels, std=(1.0,) * channels)
+    applied = apply_preset(plain, name)
+    assert preset_of(applied) == name
+    assert (applied.height, applied.width, applied.channels) == (8, 8, channels)
+
+
+def test_other_numbers_are_no_preset():
+    assert preset_of(Preprocessing(8, 8, mean=(0.1, 0.2, 0.3))) is None
