@@ -85,6 +85,11 @@ def random_images(n: int, preprocessing: Preprocessing, seed: int) -> NDArray[np
     return np.ascontiguousarray(images, np.float32)
 
 
+def probe_images(preprocessing: Preprocessing) -> list[NDArray[np.float32]]:
+    """The batches that `examine` runs; no two have the same size."""
+    return [random_images(n, preprocessing, seed) for seed, n in enumerate(BATCHES)]
+
+
 def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Reference | None) -> Verdict:
     """Check `model` on random images against `reference` (None: there is nothing to compare with) and judge
     its output.
@@ -94,7 +99,7 @@ def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Ref
     """
     stage("running the model on random images")
     session = open_session(model.SerializeToString())
-    images = [random_images(n, preprocessing, seed) for seed, n in enumerate(BATCHES)]
+    images = probe_images(preprocessing)
     try:
         outputs = [run(session, batch) for batch in images]
     except UserError as error:

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx
 import torch
-from numpy.typing import NDArray
 
 from engine.guard import stage
-from engine.teacher.agreement import BATCHES, MistranslatedError, Reference
+from engine.teacher.agreement import BATCHES, MistranslatedError, Reference, probe_images
 from engine.teacher.batch import TRACED_BATCH, open_traced_batch
 from engine.teacher.graph import Description, build_teacher, plain_preprocessing
 from engine.teacher.normal_form import BATCH, OPSET
@@ -69,20 +68,21 @@ def import_module(
         model = copy.deepcopy(model).float()
         notes = (*notes, "The weights are not all float32; they were converted to it.")
     with _evaluating(model):
-        for n in BATCHES:
-            _require_tensor(model, torch.zeros(n, *input_shape))
+        reference = _reference(model, input_shape, preprocessing)
         stage("converting the model", patience=4.0)
         description = Description(name, source, preprocessing, class_names, notes)
-        return _translate(model, input_shape, description)
+        return _translate(model, input_shape, description, reference)
 
 
 def _translate(
-    model: torch.nn.Module, input_shape: tuple[int, int, int], description: Description
+    model: torch.nn.Module,
+    input_shape: tuple[int, int, int],
+    description: Description,
+    reference: Reference,
 ) -> Teacher:
     """Trace one batch size and open it afterwards; trace all sizes at once, which takes twice as long, only
     for a model that does not survive that.
     """
-    reference = _reference(model)
     try:
         # The images are never computed with: their pages stay untouched zeros, which take no memory.
         graph = _export(model, torch.zeros(TRACED_BATCH, *input_shape), any_batch=False)
@@ -112,15 +112,20 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _reference(model: torch.nn.Module) -> Reference:
-    def outputs(images: NDArray[np.float32]) -> Floats:
-        result: Floats = model(torch.from_numpy(images)).numpy()
-        return result
+def _reference(
+    model: torch.nn.Module, input_shape: tuple[int, int, int], preprocessing: Preprocessing
+) -> Reference:
+    """The model's answers to the images that the graph will be examined with, computed once and before the long
+    part: they also show whether it takes them.
+    """
+    probes = probe_images(preprocessing)
+    if probes[0].shape[1:] != input_shape:  # refused later, in words about the preprocessing
+        probes = [np.zeros((n, *input_shape), np.float32) for n in BATCHES]
+    answers = {len(images): _scores(model, torch.from_numpy(images)) for images in probes}
+    return lambda images: answers[len(images)]
 
-    return outputs
 
-
-def _require_tensor(model: torch.nn.Module, images: torch.Tensor) -> None:
+def _scores(model: torch.nn.Module, images: torch.Tensor) -> Floats:
     try:
         outputs = model(images)
     except (RuntimeError, ValueError, TypeError, AssertionError) as error:
@@ -133,6 +138,8 @@ def _require_tensor(model: torch.nn.Module, images: torch.Tensor) -> None:
             f"the model returns a {type(outputs).__name__}; a teacher returns one tensor (batch, classes). "
             "Wrap it so that only the class scores are returned."
         )
+    scores: Floats = outputs.detach().numpy()
+    return scores
 
 
 def _export(model: torch.nn.Module, images: torch.Tensor, *, any_batch: bool) -> onnx.ModelProto:
