@@ -186,7 +186,7 @@ def _convert(traced: Any, signature: Sequence[tf.TensorSpec]) -> onnx.ModelProto
 @contextlib.contextmanager
 def _copying_before_each_optimisation(careful: bool) -> Iterator[None]:
     """Whether tf2onnx copies the graph before each of its two dozen optimisations, to undo one that fails: it
-    hardly ever does, and the copies take half of the whole conversion.
+    hardly ever does, and the copies take time.
     """
     before = os.environ.pop(_NO_COPIES, None)
     if not careful:
