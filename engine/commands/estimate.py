@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from engine.decide.choose import admissible_under, statistics_of
-from engine.family.cost import parse_budget
+from engine.family.cost import read_budget
 from engine.predictions.file import load_predictions
 from engine.rules.label_free import estimate_all
 
@@ -21,12 +21,15 @@ class _Verdicts(dict[str, Any]):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="predictions .npz")
-    parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
+    parser.add_argument(
+        "--budget",
+        help="memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g. 1.2MB",
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     predictions = load_predictions(args.file)
-    budget = parse_budget(args.budget, None) if args.budget is not None else None
+    budget = read_budget(args.budget)
     estimates = estimate_all(
         statistics_of(predictions),
         predictions.names,

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.commands.select import labeled_sample, with_class_names
 from engine.decide.choose import admissible_under, choose, statistics_of
-from engine.family.cost import parse_budget
+from engine.family.cost import read_budget
 from engine.predictions.file import load_predictions
 from engine.recommend.auto import AUTO, prepare
 from engine.recommend.calibrated import calibrate
@@ -35,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--class-names", help="text file with one class name a line, if the predictions carry none"
     )
     parser.add_argument("-k", "--count", type=int, default=10, help="how many images to name (default 10)")
-    parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
+    parser.add_argument(
+        "--budget",
+        help="memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g. 1.2MB",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default 0)")
 
 
@@ -56,7 +59,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             f"all {predictions.n_images} images of the pool are labeled already; there is nothing left to"
             " label. Use select."
         )
-    mask = admissible_under(predictions, parse_budget(args.budget, None) if args.budget is not None else None)
+    mask = admissible_under(predictions, read_budget(args.budget))
     pool = statistics_of(predictions)
     choice = choose(AUTO, predictions, sample, pool=pool, admissible=mask)
     prepared = prepare(predictions, pool)

@@ -13,6 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from engine.commands.candidate_files import (
+    Family,
+    add_file_arguments,
+    family_of_files,
+    file_lines,
+    file_records,
+)
 from engine.commands.predict_arguments import (
     ENDS,
     GRANULARITIES,
@@ -23,9 +30,10 @@ from engine.commands.predict_arguments import (
 )
 from engine.commands.progress import progress_bar
 from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
+from engine.diagnose.agreement import agreements, chance_problem
 from engine.diagnose.evidence import evidence_problems
 from engine.family.families import FAMILIES, split_family
-from engine.family.kinds import AnyRecipe
+from engine.family.model_file import CONSENSUS
 from engine.predictions.deployed import read_allocation
 from engine.predictions.gather import labels_in_pool_order, reading
 from engine.predictions.machine import available_cores
@@ -51,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="store probabilities so; float16 halves the size (default: float32)",
     )
     _family_arguments(parser.add_argument_group("the family"))
+    add_file_arguments(parser.add_argument_group("files you already have"))
     _label_arguments(parser.add_argument_group("labels and a test part for studies"))
     run = parser.add_argument_group("the run")
     run.add_argument("--workers", type=int, help="worker processes, one thread each (default: all cores)")
@@ -145,13 +154,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     _check(args)
     started = time.monotonic()
     plan = _make_plan(args)
-    timed = args.latency if args.latency is not None else bool(split_family(plan.recipes)[1])
+    teacher, candidates = plan.family.teacher, plan.family.recipes
+    timed = args.latency if args.latency is not None else bool(split_family(candidates)[1])
     predictions = predict_family(
-        plan.teacher,
-        plan.recipes,
+        teacher,
+        candidates,
         plan.images,
         store=plan.store,
-        family=FamilyOptions(n_test=plan.n_test, budget=stated_budget(plan.teacher, args), latency=timed),
+        family=FamilyOptions(n_test=plan.n_test, budget=stated_budget(teacher, args), latency=timed),
         labels=plan.labels,
         workers=args.workers,
         ray=args.ray,
@@ -163,6 +173,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         test=plan.test,
         options=plan.options,
         give_up_hopeless=args.give_up_hopeless,
+        outside=plan.family.files,
+        refused=plan.family.refused,
     )
     if plan.n_test:
         predictions = hold_out(predictions, plan.n_test)
@@ -176,8 +188,7 @@ class _Plan:
     later.
     """
 
-    teacher: Teacher
-    recipes: tuple[AnyRecipe, ...]
+    family: Family
     images: ImageSet
     pool: Pool
     labels: Ints | None
@@ -191,12 +202,12 @@ class _Plan:
 def _make_plan(args: argparse.Namespace) -> _Plan:
     from engine.predictions.split import check_hold_out
 
-    teacher = load_stated_teacher(args)
-    recipes = choose_family(teacher, args)
-    images = open_images(args.images)
     store = Path(args.store).expanduser() if args.store else default_store()
+    family = _family(args, store)
+    teacher, preprocessing = family.teacher, family.preprocessing
+    images = open_images(args.images)
     options, bar = PoolOptions(skip_corrupt=args.skip_corrupt, seed=args.seed), progress_bar()
-    pool = prepare_pool(images, teacher.preprocessing, store, options, on_progress=reading(bar))
+    pool = prepare_pool(images, preprocessing, store, options, on_progress=reading(bar))
     labels = pool_labels(images, pool, teacher, args.labels, args.labels_from_folders)
     n_test = args.test_rows or round((args.test_fraction or 0) * pool.n_images)
     if args.test_rows is not None or args.test_fraction is not None:
@@ -204,7 +215,7 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
     test = None
     if args.test_images is not None:
         test_images = open_images(args.test_images)
-        test_pool = prepare_pool(test_images, teacher.preprocessing, store, options, on_progress=reading(bar))
+        test_pool = prepare_pool(test_images, preprocessing, store, options, on_progress=reading(bar))
         from_folders = args.test_labels is None and test_images.labels is None
         test_labels = pool_labels(test_images, test_pool, teacher, args.test_labels, from_folders)
         assert test_labels is not None
@@ -213,7 +224,19 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
                 "some test images have no label; a study needs them all. Label them or leave them out."
             )
         test = (test_images, test_labels)
-    return _Plan(teacher, recipes, images, pool, labels, test, n_test, store, options, bar)
+    return _Plan(family, images, pool, labels, test, n_test, store, options, bar)
+
+
+def _family(args: argparse.Namespace, store: Path) -> Family:
+    if args.candidates_from is not None:
+        return family_of_files(args, store)
+    if args.with_family or args.output is not None or args.teacher == CONSENSUS:
+        raise UserError(
+            "--with-family, --output and --teacher consensus are about files to judge. Give them with"
+            " --candidates-from."
+        )
+    teacher = load_stated_teacher(args)
+    return Family(teacher, choose_family(teacher, args))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -239,11 +262,14 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> dict[str, Any]:
-    repeats = duplicates(plan.images)
+    repeats, teacher = duplicates(plan.images), plan.family.teacher
+    files = file_records(plan.family, predictions)
+    largest = max((record["bytes"] for record in files), default=0)
     return {
         "file": out,
-        "teacher": plan.teacher.name,
-        "preprocessing": plan.teacher.preprocessing.to_json(),
+        "teacher": plan.family.teacher.name,
+        "reference": predictions.reference,
+        "preprocessing": plan.family.preprocessing.to_json(),
         "n_images": predictions.n_images,
         "n_test": 0 if predictions.labels_test is None else len(predictions.labels_test),
         "n_classes": predictions.n_classes,
@@ -253,13 +279,22 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
         "missing_reasons": list(predictions.missing_reasons),
         "latency": None if predictions.latency is None else np.asarray(predictions.latency).tolist(),
         "allocation": read_allocation(predictions.allocation),
+        "files": files,
+        "bytes": None if predictions.bytes is None else np.asarray(predictions.bytes).tolist(),
         "cost": None if predictions.cost is None else np.asarray(predictions.cost).tolist(),
         "skipped": [{"name": bad.name, "reason": bad.reason} for bad in plan.pool.bad],
         "duplicates": [[plan.images.names[i] for i in group] for group in repeats],
-        "problems": list(evidence_problems(predictions)),
-        "notes": [*plan.teacher.notes, *plan.images.notes, *_folder_note(plan)],
-        "peak_memory_bytes": peak_memory_estimate(
-            plan.teacher, plan.pool.n_images, len(plan.recipes), available_cores()
+        "problems": [
+            *(chance_problem(a, teacher.name) for a in agreements(predictions) if a.is_chance and files),
+            *evidence_problems(predictions),
+        ],
+        "notes": [*teacher.notes, *plan.images.notes, *_folder_note(plan)],
+        "peak_memory_bytes": (
+            peak_memory_estimate(
+                teacher, plan.pool.n_images, plan.family.n_candidates, available_cores(), largest
+            )
+            if isinstance(teacher, Teacher)
+            else None
         ),
         "seconds": round(seconds, 3),
     }
@@ -281,8 +316,10 @@ def summary(result: dict[str, Any]) -> str:
         f"{result['file']}: {result['teacher']} and {done} of {done + missing} candidates on"
         f" {result['n_images']} images{test}, {result['n_labels']} labeled, in {result['seconds']:.0f} s."
     ]
+    if result["files"]:
+        lines += file_lines(result["files"])
     lines += [
-        f"not judged: {name}, because {reason}."
+        f"not judged: {name}, because {reason.removesuffix('.')}."
         for name, reason in zip(result["missing"], result["missing_reasons"], strict=False)
     ]
     if result["latency"] is not None:

@@ -14,6 +14,7 @@ from engine.commands.numbers import numbers
 from engine.family.cost import admissible, parse_budget
 from engine.family.families import expected_costs, make_family, parse_family
 from engine.family.kinds import AnyRecipe, parse_any
+from engine.family.model_file import StandIn
 from engine.family.recipes import (
     BITS,
     GRANULARITIES_STANDARD,
@@ -118,9 +119,11 @@ def _candidate(text: str) -> AnyRecipe:
     return parse_candidate(text, standard_family()) if isinstance(recipe, Recipe) else recipe
 
 
-def stated_budget(teacher: Teacher, args: argparse.Namespace) -> float | None:
+def stated_budget(teacher: Teacher | StandIn, args: argparse.Namespace) -> float | None:
     """Return the memory budget as a share of the float teacher, or None without one."""
-    return None if args.budget is None else parse_budget(args.budget, teacher.float_bytes)
+    if args.budget is None or isinstance(teacher, StandIn):
+        return None
+    return parse_budget(args.budget, teacher.float_bytes)
 
 
 def choose_family(teacher: Teacher, args: argparse.Namespace) -> tuple[AnyRecipe, ...]:
@@ -144,7 +147,7 @@ def choose_family(teacher: Teacher, args: argparse.Namespace) -> tuple[AnyRecipe
 
 
 def pool_labels(
-    images: ImageSet, pool: Pool, teacher: Teacher, csv: str | None, from_folders: bool
+    images: ImageSet, pool: Pool, teacher: Teacher | StandIn, csv: str | None, from_folders: bool
 ) -> Ints | None:
     """Return labels in the order of the ImageSet from a CSV, the folder names or the images' own .npz; None
     if there are none.

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.decide.choose import METHODS, admissible_under, choose
-from engine.family.cost import parse_budget, stored_costs
+from engine.family.cost import read_budget, stored_costs
+from engine.family.model_file import CONSENSUS
 from engine.predictions.file import load_predictions
 from engine.rules.anchors import ANCHORS
 from engine.target.labels import read_labels, sample_from_array
@@ -26,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--class-names", help="text file with one class name a line, if the predictions carry none"
     )
     parser.add_argument("--method", required=True, help=f"one of: {', '.join(METHODS)}")
-    parser.add_argument("--budget", help="memory budget relative to the float teacher, e.g. 0.22 or 22%%")
+    parser.add_argument(
+        "--budget",
+        help="memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g. 1.2MB",
+    )
     parser.add_argument(
         "--max-latency",
         type=float,
@@ -46,7 +50,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if not 0 < args.floor < 0.1:
         raise UserError(f"--floor is {args.floor:g}; it must lie between 0 and 0.1, e.g. 1e-8.")
     predictions = with_class_names(load_predictions(args.file), args.class_names)
-    budget = parse_budget(args.budget, None) if args.budget is not None else None
+    budget = read_budget(args.budget)
     choice = choose(
         args.method,
         predictions,
@@ -58,7 +62,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     runner_up = None if choice.runner_up is None else predictions.names[choice.runner_up]
     record = {**choice_record(choice), "runner_up_name": runner_up, **_memory(predictions, choice.index)}
     record |= _time(predictions, choice.index)
-    if budget is not None and (stored := record["stored_cost"]) is not None and stored > budget:
+    if predictions.reference is not None:
+        record["warnings"].append(_stand_in_words(predictions.reference))
+    if isinstance(budget, float) and (stored := record["stored_cost"]) is not None and stored > budget:
         record["warnings"].append(
             f"An ONNX file of {choice.name} takes {stored:.1%} of the float memory, more than the budget of"
             f" {budget:.1%}: ONNX has integers of 2, 4 and 8 bits only. If the file must fit, give a smaller"
@@ -67,15 +73,25 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return record
 
 
+def _stand_in_words(reference: str) -> str:
+    what = reference.removeprefix("candidate:") if reference != CONSENSUS else "the candidates' consensus"
+    return f"There is no float teacher behind these predictions: {what} stands in for it."
+
+
 def _memory(predictions: Predictions, index: int) -> dict[str, Any]:
-    """Relative weight memory of a candidate: at its true bit width, and as an ONNX file stores it; None where
-    not known.
+    """Memory of a candidate: relative weight memory at its true bit width and as an ONNX file stores it, and
+    the bytes of the file that ships; None where not known.
     """
+    sizes = {
+        "bytes": None if predictions.bytes is None else round(float(predictions.bytes[index])),
+        "reference": predictions.reference,
+    }
     if predictions.cost is None:
-        return {"cost": None, "stored_cost": None}
+        return {"cost": None, "stored_cost": None, **sizes}
     return {
         "cost": float(predictions.cost[index]),
         "stored_cost": float(stored_costs(predictions.names, predictions.cost)[index]),
+        **sizes,
     }
 
 
@@ -174,6 +190,8 @@ def summary(result: dict[str, Any]) -> str:
 
 def _memory_words(result: dict[str, Any]) -> str:
     cost, stored = result["cost"], result["stored_cost"]
+    if result["reference"] is not None and result["bytes"] is not None:
+        return f"; its file has {result['bytes'] / 1e6:.3g} MB"  # a share of a float model means nothing here
     if cost is None:
         return ""
     file = (

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.family.cost import admissible
+from engine.family.cost import SizeBudget, admissible
 from engine.recommend.advice import warnings_for
 from engine.recommend.auto import AUTO, CALIBRATED_RULES, calibrated_choice
 from engine.rules.anchors import ANCHORS, anchor_scores
@@ -30,9 +30,10 @@ def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStat
 
 
 def admissible_under(
-    predictions: Predictions, budget: float | None, *, max_latency: float | None = None
+    predictions: Predictions, budget: float | SizeBudget | None, *, max_latency: float | None = None
 ) -> Bools | None:
-    """Return the mask of candidates within a relative memory budget and a relative time, or None for no limit.
+    """Return the mask of candidates within a memory budget, a share of the float teacher's or a size of the
+    file, and a relative time, or None for no limit.
 
     Raises UserError if the file lacks what a limit is about, or nothing fits.
     """
@@ -43,8 +44,8 @@ def admissible_under(
     both = fast if small is None else fast & small
     if not both.any():
         raise UserError(
-            f"no candidate is both within {budget:.3g} of the float memory and within {max_latency:.3g} of the"
-            " teacher's time. Raise one of the two."
+            f"no candidate is both within the memory budget and within {max_latency:.3g} of the teacher's time."
+            " Raise one of the two."
         )
     return both
 
@@ -71,21 +72,26 @@ def _within_time(predictions: Predictions, most: float) -> Bools:
     return mask
 
 
-def _within_memory(predictions: Predictions, budget: float) -> Bools:
-    if predictions.cost is None:
-        raise UserError(
-            "a memory budget needs the `cost` of each candidate, which this predictions file lacks. Add it,"
-            " or drop the budget."
-        )
+def _within_memory(predictions: Predictions, budget: float | SizeBudget) -> Bools:
+    if isinstance(budget, SizeBudget):
+        return _within(predictions.bytes, budget.n_bytes, "bytes", "bytes")
     if not budget > 0:
         raise UserError(
             f"the memory budget is {budget:g}; it must be a positive share of the float teacher, e.g. 0.22."
         )
-    mask = admissible(predictions.cost, budget)
-    if not mask.any():
-        cheapest = float(predictions.cost.min())
+    return _within(predictions.cost, budget, "cost", "of float memory")
+
+
+def _within(sizes: Floats | None, limit: float, name: str, unit: str) -> Bools:
+    if sizes is None:
         raise UserError(
-            f"no candidate fits a budget of {budget:.3g}; the cheapest needs {cheapest:.3g} of float memory."
+            f"a memory budget needs the `{name}` of each candidate, which this predictions file lacks. Add it,"
+            " or drop the budget."
+        )
+    mask = admissible(sizes, limit)
+    if not mask.any():
+        raise UserError(
+            f"no candidate fits a budget of {limit:.3g}; the cheapest needs {float(sizes.min()):.3g} {unit}."
             " Raise the budget."
         )
     return mask

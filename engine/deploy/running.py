@@ -21,7 +21,7 @@ from engine.deploy.workshop import Built, BuiltFile, Workshop
 from engine.family.cost import admissible
 from engine.family.families import split_family
 from engine.family.kinds import AnyRecipe
-from engine.family.model_file import Refusal
+from engine.family.model_file import ModelFile, Refusal, StandIn
 from engine.predictions.gather import predict, reading
 from engine.predictions.pixels import Pool, PoolOptions, prepare_pool
 from engine.predictions.runner import ProgressReport
@@ -50,22 +50,24 @@ def calibration_of(teacher: Teacher, pool: Pool, n_test: int = 0) -> Calibration
 
 
 def predict_family(
-    teacher: Teacher,
+    teacher: Teacher | StandIn,
     recipes: Sequence[AnyRecipe],
     images: ImageSet,
     *,
     store: Path,
     family: FamilyOptions = FamilyOptions(),  # noqa: B008  (frozen)
+    outside: Sequence[ModelFile] = (),
     **run: Any,
 ) -> Predictions:
     """Judge recipes of every kind; `run` is passed on to `predict`, which see.
 
-    A family of weight-only recipes without latency is `predict` and nothing else. Raises UserError if there are
+    `outside` are files that other tools made; they come first, and are not timed. A family of weight-only
+    recipes and such files without latency is `predict` and nothing else. Raises UserError if there are
     too few images to calibrate on, or as `predict` does.
     """
     weights, tailored = split_family(recipes)
-    if not tailored and not family.latency:
-        return predict(teacher, weights, images, store=store, **run)
+    if isinstance(teacher, StandIn) or (not tailored and not family.latency):
+        return predict(teacher, [*outside, *weights], images, store=store, **run)
     started = time.monotonic()
     stop = _stop(run.get("cancel"), run.get("time_budget"), started)
     calibration = _calibration(teacher, images, store, family, run)
@@ -76,7 +78,7 @@ def predict_family(
     if run.get("time_budget") is not None:
         run = {**run, "time_budget": max(1.0, run["time_budget"] - (time.monotonic() - started))}
     refused = [*run.pop("refused", ()), *built.refused]
-    result = predict(teacher, judged, images, store=store, refused=refused, **run)
+    result = predict(teacher, [*outside, *judged], images, store=store, refused=refused, **run)
     result = _described(result, teacher, built)
     if not family.latency:
         return result
@@ -144,10 +146,14 @@ def _timed(
     on_progress: Progress | None,
 ) -> Predictions:
     by_name = {recipe.slug: recipe for recipe in recipes}
-    ordered = [by_name[name] for name in result.names]
+    ordered = [by_name[name] for name in result.names if name in by_name]
     found = time_family(calibration, ordered, files, on_progress)
+    outside = np.full(len(result.names) - len(ordered), np.nan)  # they come first, and are not timed
     return replace(
-        result, latency=found.shipped, latency_spread=found.spread, latency_unpacked=found.unpacked
+        result,
+        latency=np.concatenate([outside, found.shipped]),
+        latency_spread=np.concatenate([outside, found.spread]),
+        latency_unpacked=np.concatenate([outside, found.unpacked]),
     )
 
 

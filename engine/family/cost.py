@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,26 @@ def stored_costs(names: Sequence[str], costs: Floats) -> NDArray[np.float64]:
         if recipe is not None:
             stored[index] = known.get(replace(recipe, bits=stored_bits(recipe.bits)), np.nan)
     return stored
+
+
+@dataclass(frozen=True)
+class SizeBudget:
+    """A limit in bytes on the file that ships, as opposed to a share of the float teacher's memory."""
+
+    n_bytes: float
+
+
+def read_budget(text: str | None) -> float | SizeBudget | None:
+    """Return the limit that "0.22", "22%" (a share) or "1.1MB" (a size of the file) means; None for none.
+
+    Raises UserError if the text is none of these, or is not above zero.
+    """
+    if text is None:
+        return None
+    match = _BUDGET.fullmatch(text.strip())
+    if match is None or match[2].lower() not in _UNITS:
+        return parse_budget(text, 1 if match is None else None)
+    return SizeBudget(parse_budget(text, 1))
 
 
 def parse_budget(text: str, teacher_bytes: int | None = None) -> float:

@@ -120,6 +120,16 @@ class StandIn:
         return len(self.class_names)
 
     @property
+    def name(self) -> str:
+        """What stands in, in words."""
+        return "the consensus of the candidates" if self.candidate is None else self.candidate
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The sentence that says so."""
+        return (f"There is no float teacher: {self.name} stands in for it.",)
+
+    @property
     def reference(self) -> str:
         """How a predictions file names it: `consensus`, or `candidate:NAME`."""
         return CONSENSUS if self.candidate is None else f"candidate:{self.candidate}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from engine.family.model_file import RUNTIMES, InputForm, ModelFile, OutputForm
+from engine.target.prepare import input_shape
 from engine.teacher.reason import reason
 from engine.teacher.runtime import FAILURES
 from engine.types import UserError
@@ -46,9 +47,8 @@ class FileSession:
     def __init__(self, content: bytes, model: ModelFile) -> None:
         """Open the file; raise UserError with the runtime's own reason if that fails."""
         self._input, self._output = model.input, model.output
-        names = model.input.name, model.output.name
-        is_onnx = model.runtime == "onnxruntime"
-        self._run = _open_onnx(content, *names, model.unpacked) if is_onnx else _open_litert(content, *names)
+        opened = _open_onnx if model.runtime == "onnxruntime" else _open_litert
+        self._run = opened(content, model)
 
     def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
         """Return real outputs (n, ...) for normalised images (n, *input_shape), called in the file's own
@@ -93,42 +93,52 @@ def decode(outputs: NDArray[Any], form: OutputForm) -> NDArray[Any]:
     return codes * form.scale
 
 
-def _open_onnx(content: bytes, source: str, output: str, unpacked: bool) -> _Run:
+def _open_onnx(content: bytes, model: ModelFile) -> _Run:
     options = ort.SessionOptions()  # onnxruntime's own optimisation: what people deploy with
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    if unpacked:
+    if model.unpacked:
         options.add_session_config_entry("session.disable_quant_qdq", "1")
     try:
         session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except FAILURES as error:
         raise UserError(f"onnxruntime cannot open it: {reason(error)}") from None
+    source, output = model.input.name, model.output.name
     return lambda images: np.asarray(session.run([output], {source: images})[0])
 
 
-def _open_litert(content: bytes, source: str, output: str) -> _Run:
+def _open_litert(content: bytes, model: ModelFile) -> _Run:
     interpreter = make_interpreter(content)
-    inputs = {details["name"]: details["index"] for details in interpreter.get_input_details()}
-    outputs = {details["name"]: details["index"] for details in interpreter.get_output_details()}
-    taken, given = inputs[source], outputs[output]
+    taken = _details(interpreter.get_input_details(), model.input.name)
+    shape = (model.input.batch or 1, *input_shape(model.input.preprocessing))
+    try:
+        if tuple(taken["shape"]) != shape:  # it leaves a size open
+            interpreter.resize_tensor_input(taken["index"], shape)
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise UserError(f"LiteRT cannot open it: {reason(error)}") from None
+    source = taken["index"]
+    output = _details(interpreter.get_output_details(), model.output.name)["index"]
 
     def run(images: NDArray[Any]) -> NDArray[Any]:
-        interpreter.set_tensor(taken, images)
+        interpreter.set_tensor(source, images)
         interpreter.invoke()
-        return np.asarray(interpreter.get_tensor(given))
+        return np.asarray(interpreter.get_tensor(output))
 
     return run
 
 
+def _details(ports: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(port for port in ports if port["name"] == name)
+
+
 def make_interpreter(content: bytes) -> Any:
-    """Return a one-thread LiteRT interpreter with its tensors allocated; raise UserError if LiteRT refuses the
-    file. In a child process only.
+    """Return a one-thread LiteRT interpreter; raise UserError if LiteRT refuses the file. In a child process
+    only.
     """
     runtime_version("litert")
     litert = importlib.import_module("ai_edge_litert.interpreter")
     try:
-        interpreter = litert.Interpreter(model_content=content, num_threads=1)
-        interpreter.allocate_tensors()
+        return litert.Interpreter(model_content=content, num_threads=1)
     except (ValueError, RuntimeError, TypeError, MemoryError) as error:
         raise UserError(f"LiteRT cannot open it: {reason(error)}") from None
-    return interpreter

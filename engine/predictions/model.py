@@ -31,7 +31,7 @@ from engine.teacher.reason import reason
 from engine.teacher.runtime import FAILURES
 from engine.types import Floats, Preprocessing, UserError
 
-_SUM_TOLERANCE = 1e-3  # of a row of probabilities, as the predictions file demands
+_LARGEST_SUM = 1.5  # of a row of probabilities: rounding to 8 bits loses far more than it adds
 
 
 class UnusableModelError(Exception):
@@ -106,20 +106,18 @@ def probabilities(outputs: NDArray[Any], kind: str) -> NDArray[np.float32]:
 def file_probabilities(outputs: NDArray[Any], model: ModelFile) -> NDArray[np.float32]:
     """Return the probabilities (batch, K) a file's outputs stand for; raise UserError if they are none.
 
-    Probabilities that left the file as integers or float16 are rounded: their rows are brought to sum one
-    again, and a row of nothing but zeros is a guess.
+    A file may round its probabilities to integers or half precision: rows are brought to sum one again, and a
+    row of nothing but zeros is a guess.
     """
-    probs = probabilities(outputs, model.output.kind)
     if model.output.kind == "logits":
-        return probs
-    sums = probs.sum(axis=1, dtype=np.float64)
-    if model.output.dtype != "float32":
-        empty = sums == 0
-        probs = np.where(empty[:, None], 1 / probs.shape[1], probs / np.where(empty, 1, sums)[:, None])
-        return probs.astype(np.float32)
-    if (probs < 0).any() or (np.abs(sums - 1) > _SUM_TOLERANCE).any():
-        raise UserError("its outputs were taken as probabilities and do not sum to 1. State what they are")
-    return probs
+        return probabilities(outputs, "logits")
+    probs: NDArray[np.float64] = outputs.astype(np.float64)
+    sums = probs.sum(axis=1, keepdims=True)
+    if (probs < 0).any() or (sums > _LARGEST_SUM).any():
+        raise UserError("its outputs were taken as probabilities and are none. State what they are")
+    guess = np.full_like(probs, 1 / probs.shape[1])
+    np.divide(probs, sums, out=guess, where=sums > 0)
+    return guess.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

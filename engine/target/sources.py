@@ -113,7 +113,7 @@ class ZipSource:
             raise UserError(
                 f"{path.name!r} is not a readable zip. Pack the images again, or give their folder."
             ) from None
-        files = [(_safe_path(info), info) for info in self._zip.infolist() if not info.is_dir()]
+        files = [(safe_path(info), info) for info in self._zip.infolist() if not info.is_dir()]
         entries = sorted(
             ((str(inside), info) for inside, info in files if _is_image(inside)), key=lambda entry: entry[0]
         )
@@ -123,7 +123,7 @@ class ZipSource:
         check_names(self.names, f"zip {path.name!r}", limits)
         if len(set(self.names)) < len(self.names):
             raise UserError(f"zip {path.name!r} holds two images of the same name. Pack them again.")
-        _check_entries(self._entries, path.name, limits)
+        check_entries(self._entries, path.name, limits)
 
     def raw(self, index: int) -> bytes:
         try:
@@ -136,17 +136,19 @@ class ZipSource:
         return decode(self.raw(index), self.names[index], self._limits.pixels)
 
 
-def _safe_path(info: zipfile.ZipInfo) -> PurePosixPath:
+def safe_path(info: zipfile.ZipInfo) -> PurePosixPath:
+    """Return an entry's path inside its zip; raise UserError if it points outside."""
     path = PurePosixPath(info.filename.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or any(":" in part for part in path.parts[:1]):
         raise UserError(
-            f"the zip has an entry {info.filename!r} that points outside of it. Pack the images again with"
+            f"the zip has an entry {info.filename!r} that points outside of it. Pack the files again with"
             " plain names."
         )
     return path
 
 
-def _check_entries(entries: Sequence[zipfile.ZipInfo], where: str, limits: Limits) -> None:
+def check_entries(entries: Sequence[zipfile.ZipInfo], where: str, limits: Limits) -> None:
+    """Raise UserError for entries of the zip called `where` that are links, encrypted or a bomb."""
     total = sum(info.file_size for info in entries)
     if total > limits.total_bytes:
         raise UserError(
@@ -156,11 +158,11 @@ def _check_entries(entries: Sequence[zipfile.ZipInfo], where: str, limits: Limit
     for info in entries:
         if stat.S_ISLNK(info.external_attr >> 16):
             raise UserError(
-                f"the zip has a link {info.filename!r} in place of an image. Pack the files themselves."
+                f"the zip has a link {info.filename!r} in place of a file. Pack the files themselves."
             )
         if info.flag_bits & 1:
             raise UserError(
-                f"the zip entry {info.filename!r} is encrypted. Pack the images again without a password."
+                f"the zip entry {info.filename!r} is encrypted. Pack the files again without a password."
             )
         if info.file_size > _MB and info.file_size > limits.ratio * max(info.compress_size, 1):
             raise UserError(

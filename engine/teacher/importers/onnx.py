@@ -44,7 +44,7 @@ def import_graph(
     image classifier with one input and one output.
     """
     path = None if isinstance(model, bytes) else Path(model)
-    proto = _parse(_content(model, max_bytes), path.name if path else "the model")
+    proto = parse(_content(model, max_bytes), path.name if path else "the model")
     require_bounded(proto)
     load_outside_data(proto, path.parent if path else None, max_bytes)
     facts = model_facts(proto)
@@ -86,7 +86,7 @@ def _content(model: bytes | str | Path, max_bytes: int) -> bytes:
     return model if isinstance(model, bytes) else Path(model).read_bytes()
 
 
-def _parse(content: bytes, name: str) -> onnx.ModelProto:
+def parse(content: bytes, name: str) -> onnx.ModelProto:
     try:
         model: onnx.ModelProto = onnx.ModelProto.FromString(content)
     except DecodeError as error:

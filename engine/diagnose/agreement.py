@@ -1,0 +1,54 @@
+"""How often each candidate answers as the reference does, and whether that is more than chance.
+
+Knows probabilities. A file at chance was most likely given images it was not made for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.types import Predictions
+
+_DEVIATIONS = 3.0  # standard deviations of an independent guess within which agreement counts as chance
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Share of pool images with the same top class as the reference; `chance` is what independent answers with
+    the same class shares would reach.
+    """
+
+    name: str
+    share: float
+    chance: float
+    n_images: int
+
+    @property
+    def is_chance(self) -> bool:
+        spread = math.sqrt(self.chance * (1 - self.chance) / self.n_images)
+        return self.share <= self.chance + _DEVIATIONS * spread
+
+
+def agreements(predictions: Predictions) -> tuple[Agreement, ...]:
+    """Return the agreement of every candidate with the reference, in the candidates' order."""
+    n, k = predictions.n_images, predictions.n_classes
+    wanted = np.argmax(predictions.teacher, axis=1)
+    shares = np.bincount(wanted, minlength=k) / n
+    found = []
+    for name, probs in zip(predictions.names, predictions.candidates, strict=True):
+        given = np.argmax(probs, axis=1)
+        chance = float(shares @ (np.bincount(given, minlength=k) / n))
+        found.append(Agreement(name, float(np.mean(given == wanted)), chance, n))
+    return tuple(found)
+
+
+def chance_problem(agreement: Agreement, reference: str) -> str:
+    """The sentence for a candidate that agrees no more often than chance."""
+    return (
+        f"{agreement.name} agrees with {reference} on {agreement.share:.0%} of the images, no more than chance"
+        f" ({agreement.chance:.0%}): most likely its images are prepared in another way than it was trained"
+        " with. State its preprocessing before trusting a choice."
+    )

@@ -1,0 +1,146 @@
+"""Turn found files into candidates: each is looked into in a guarded process, and what cannot be judged is
+listed with its reason.
+
+Knows the parent's side: no stranger's file is opened here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.family.model_file import ModelFile, Refusal
+from engine.foreign.found import IMPORTED, Finding, Found, keep_content
+from engine.foreign.inspection import as_json, from_json
+from engine.foreign.session import runtime_version
+from engine.guard import guarded, limits_for
+from engine.teacher.guarded import load_guarded
+from engine.teacher.request import LoadRequest
+from engine.types import Preprocessing, Progress, UserError
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is known before the files are opened: the teacher's preprocessing and number of classes (None
+    without a teacher), and the output that files with several are to use.
+    """
+
+    preprocessing: Preprocessing | None = None
+    n_classes: int | None = None
+    output: str | None = None
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Candidates in the order their files were found, and those refused."""
+
+    models: tuple[ModelFile, ...]
+    refused: tuple[Refusal, ...]
+
+
+def examine_files(
+    finding: Finding, question: Question, keep: Path, on_progress: Progress | None = None
+) -> Examined:
+    """Look into every file; a damaged or hostile one costs itself and one line.
+
+    Models of a framework go through the importers and are judged as the ONNX file that makes, kept in
+    `keep`. Raises UserError if no file can be judged.
+    """
+    answers: dict[str, ModelFile | str] = {}
+    ready = [_ready(file, question, keep) for file in finding.files]
+    for file, prepared in zip(finding.files, ready, strict=True):
+        if isinstance(prepared, str):
+            answers[file.name] = prepared
+    look = [prepared for prepared in ready if isinstance(prepared, Found)]
+    report = on_progress or (lambda done, total: None)
+    answers |= _look(look, question, lambda done: report(done, len(look)))
+    _refuse_other_classes(answers, question.n_classes)
+    refused = [*finding.refused]
+    refused += [Refusal(f.name, a) for f in finding.files if isinstance(a := answers[f.name], str)]
+    models = tuple(m for f in finding.files if isinstance(m := answers[f.name], ModelFile))
+    if not models:
+        first = refused[0]
+        raise UserError(f"none of the {len(refused)} files can be judged, e.g. {first.name}: {first.reason}")
+    return Examined(models, tuple(refused))
+
+
+def _ready(file: Found, question: Question, keep: Path) -> Found | str:
+    """Return the file to look into, an imported model as ONNX; or why there is none."""
+    suffix = file.path.suffix.lower()
+    try:
+        if suffix == ".tflite":
+            runtime_version("litert")
+        if suffix not in IMPORTED:
+            return file
+        base = question.preprocessing
+        size = None if base is None else (base.height, base.width)
+        teacher = _import(file.path, size)
+    except UserError as error:
+        return str(error)
+    return replace(file, path=keep_content([teacher], ".onnx", keep))
+
+
+def _import(path: Path, size: tuple[int, int] | None) -> bytes:
+    try:
+        return load_guarded(LoadRequest(spec=str(path))).graph
+    except UserError:
+        if size is None:
+            raise
+    return load_guarded(
+        LoadRequest(spec=str(path), size=size)
+    ).graph  # it leaves the size open, or takes several
+
+
+def _look(
+    files: Sequence[Found], question: Question, on_file: Callable[[int], None]
+) -> dict[str, ModelFile | str]:
+    """Look into files in one child; if it dies, the file it was at is to blame and the rest is looked into
+    again.
+    """
+    if not files:
+        return {}
+    reached = 0
+
+    def heard(stage: str, done: int, total: int) -> None:
+        nonlocal reached
+        if total:
+            reached = done
+            on_file(done)
+
+    base = question.preprocessing
+    arguments = {
+        "files": [as_json(file) for file in files],
+        "preprocessing": None if base is None else base.to_json(),
+        "output": question.output,
+    }
+    task = "engine.foreign.inspection:inspect_in_child"
+    limits = limits_for("import")
+    try:
+        with guarded(task, arguments, subject="the file", limits=limits, on_report=heard) as outcome:
+            found = [from_json(answer) for answer in outcome.result]
+    except UserError as error:
+        blamed = files[reached]
+        return {
+            **_look(files[:reached], question, lambda done: None),
+            blamed.name: str(error),
+            **_look(files[reached + 1 :], question, lambda done: on_file(reached + 1 + done)),
+        }
+    return dict(zip((file.name for file in files), found, strict=True))
+
+
+def _refuse_other_classes(answers: dict[str, ModelFile | str], n_classes: int | None) -> None:
+    """Refuse files that know another number of classes than the teacher, or than most files."""
+    models = [model for model in answers.values() if isinstance(model, ModelFile)]
+    if not models:
+        return
+    counts = Counter(model.output.n_classes for model in models)
+    wanted = n_classes or max(counts, key=lambda count: (counts[count], -count))
+    others = "the teacher" if n_classes else "most of the files"
+    for model in models:
+        if model.output.n_classes != wanted:
+            answers[model.name] = (
+                f"it knows {model.output.n_classes} classes, {others} {wanted}. Leave it out, or judge it"
+                " apart."
+            )
