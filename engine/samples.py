@@ -28,13 +28,16 @@ DIGIT_PREPROCESSING_KERAS = Preprocessing(SIDE, SIDE, channels=1, layout="NHWC",
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample family. `teacher` is None where only predictions ship."""
+    """One sample family. `teacher` is None where only predictions ship; `files` is the folder of the candidates
+    that are files, where they are no recipes.
+    """
 
     name: str
     title: str
     description: str
     target: Literal["digits", "photo"]
     teacher: str | None
+    files: str | None = None
 
     @property
     def predictions(self) -> str:
@@ -81,6 +84,15 @@ SAMPLES: dict[str, Sample] = {
             "digits-vit.onnx",
         ),
         Sample(
+            "digits-files",
+            "Digits: ten files from other tools",
+            "The MobileNet as onnxruntime and TensorFlow ship it: float, float16, dynamic and static integers, in"
+            " ONNX and TFLite. Which of the files to deploy?",
+            "digits",
+            None,
+            "digits-files",
+        ),
+        Sample(
             "pacs-sketch",
             "Photographs to sketches: EfficientNet-Lite0",
             "ImageNet weights fine-tuned on photographs of seven kinds of object, met by sketches of them."
@@ -99,9 +111,13 @@ SAMPLES: dict[str, Sample] = {
 }
 
 
-def sample_names(*, with_teacher: bool = False) -> tuple[str, ...]:
-    """Return the names of all samples, or of those whose teacher ships too."""
-    return tuple(name for name, sample in SAMPLES.items() if sample.teacher or not with_teacher)
+def sample_names(*, with_teacher: bool = False, of_recipes: bool = False) -> tuple[str, ...]:
+    """Return the names of all samples, or of those whose teacher ships too, or whose candidates are recipes."""
+    return tuple(
+        name
+        for name, sample in SAMPLES.items()
+        if (sample.teacher or not with_teacher) and not (of_recipes and sample.files)
+    )
 
 
 def sample_teacher(name: str) -> tuple[Path, Preprocessing]:

@@ -158,19 +158,22 @@ def main() -> None:
     """Print all tables of the named families, or write those of all families into README.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"families, all by default: {', '.join(sample_names())}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"families, all by default: {', '.join(sample_names(of_recipes=True))}",
     )
     parser.add_argument(
         "--update", action="store_true", help="replace the tables in README.md by those of all families"
     )
     options = parser.parse_args()
     if not options.update:
-        for line in all_lines(tuple(options.names) or sample_names()):
+        for line in all_lines(tuple(options.names) or sample_names(of_recipes=True)):
             print(line, flush=True)
         return
     readme = FOLDER / "README.md"
     before, _ = readme.read_text().split(MARKER)
-    readme.write_text("\n".join([before + MARKER, "", *all_lines(sample_names()), ""]))
+    readme.write_text("\n".join([before + MARKER, "", *all_lines(sample_names(of_recipes=True)), ""]))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def test_committed_files_stay_small() -> None:
 def test_catalogue_covers_every_importer_and_the_photographs() -> None:
     suffixes = {Path(sample.teacher).suffix for sample in SAMPLES.values() if sample.teacher}
     assert suffixes == {".pt2", ".keras", ".onnx"}
-    assert set(sample_names()) - set(TEACHERS) == {"pacs-sketch", "pacs-cartoon"}
+    assert set(sample_names()) - set(TEACHERS) == {"digits-files", "pacs-sketch", "pacs-cartoon"}
 
 
 def test_importing_samples_loads_no_framework() -> None:
@@ -88,7 +88,7 @@ def test_target_is_shuffled_and_the_same_every_time() -> None:
     assert np.bincount(first.pool_labels[150:], minlength=10).min() >= 5
 
 
-@pytest.mark.parametrize("name", sample_names())
+@pytest.mark.parametrize("name", sample_names(of_recipes=True))
 def test_predictions_hold_the_whole_family_with_labels_and_test_part(name: str) -> None:
     predictions = load_sample_predictions(name)
     photo = SAMPLES[name].target == "photo"
@@ -105,7 +105,7 @@ def test_predictions_hold_the_whole_family_with_labels_and_test_part(name: str) 
     assert not predictions.missing
 
 
-@pytest.mark.parametrize("name", sample_names())
+@pytest.mark.parametrize("name", sample_names(of_recipes=True))
 def test_predictions_show_a_real_choice(name: str) -> None:
     """The candidates differ enough to matter, some are useless, and the best is far better than chance."""
     predictions = load_sample_predictions(name)

@@ -12,8 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from scipy.special import softmax
 
+from engine.family.model_file import StandIn
 from engine.foreign.examine import Question, examine_files
 from engine.foreign.found import find_files
+from engine.predictions.file import load_sample_predictions
 from engine.predictions.gather import predict
 from engine.samples import DIGIT_PREPROCESSING_KERAS, FOLDER, sample_target
 from engine.target import open_images
@@ -48,8 +50,6 @@ def judged(pixels: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Pred
     question = Question(DIGIT_PREPROCESSING_KERAS, 10)
     examined = examine_files(find_files(FILES, place / "keep"), question, place / "keep")
     assert {model.name: model.format for model in examined.models} == FORMATS
-    from engine.family.model_file import StandIn
-
     crowd = StandIn(tuple("0123456789"))
     return predict(crowd, examined.models, open_images(place / "x.npy"), store=place / "store")
 
@@ -112,6 +112,14 @@ def test_the_probabilities_are_the_runtimes_own(name: str, judged: Predictions, 
     np.testing.assert_allclose(judged.candidates[judged.names.index(name)], wanted, atol=tolerance)
     assert judged.bytes is not None
     assert judged.bytes[judged.names.index(name)] == path.stat().st_size
+
+
+def test_the_shipped_predictions_are_what_the_files_answer(judged: Predictions) -> None:
+    shipped = load_sample_predictions("digits-files")
+    assert shipped.names == judged.names
+    assert shipped.file_sha256 == judged.file_sha256
+    np.testing.assert_allclose(shipped.candidates[:, :N], judged.candidates, rtol=2**-13, atol=1e-6)
+    assert sum(path.stat().st_size for path in FILES.iterdir()) < 3e6
 
 
 def test_few_bits_in_blocks_run_as_onnxruntime_runs_them(tmp_path: Path) -> None:

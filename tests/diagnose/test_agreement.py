@@ -1,0 +1,34 @@
+"""Agreement with the reference against counting by hand, and what counts as chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.diagnose.agreement import agreements, chance_problem
+from engine.predictions.file import make_predictions
+
+
+def rows(classes: list[int], k: int) -> np.ndarray:
+    return np.eye(k, dtype=np.float32)[classes]
+
+
+def test_shares_and_chance_are_counted() -> None:
+    teacher = rows([0, 0, 1, 2], 3)
+    same, other = rows([0, 0, 1, 2], 3), rows([0, 1, 1, 1], 3)
+    found = agreements(make_predictions(teacher, np.stack([same, other]), names=["same", "other"]))
+    assert [(a.name, a.share) for a in found] == [("same", 1.0), ("other", 0.5)]
+    # by class shares 1/2, 1/4, 1/4 of the teacher
+    assert found[0].chance == pytest.approx(1 / 4 + 1 / 16 + 1 / 16)
+    assert found[1].chance == pytest.approx(1 / 2 * 1 / 4 + 1 / 4 * 3 / 4)
+
+
+def test_independent_answers_and_constant_ones_are_chance() -> None:
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 5, 400)
+    guess, constant = rng.integers(0, 5, 400), np.zeros(400, int)
+    half = np.where(rng.random(400) < 0.5, classes, guess)
+    stack = np.stack([rows(list(c), 5) for c in (guess, constant, half)])
+    found = agreements(make_predictions(rows(list(classes), 5), stack, names=["guess", "constant", "half"]))
+    assert [a.is_chance for a in found] == [True, True, False]
+    assert "prepared in another way" in chance_problem(found[0], "the teacher")
