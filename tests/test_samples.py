@@ -36,7 +36,8 @@ TEACHERS = sample_names(with_teacher=True)
 
 
 def test_committed_files_stay_small() -> None:
-    assert sum(path.stat().st_size for path in FOLDER.iterdir() if path.is_file()) < 8e6
+    # 8 MB of teachers and predictions, and 2 MB for the ten files from other tools with theirs
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.suffix != ".pyc") < 10e6
 
 
 def test_catalogue_covers_every_importer_and_the_photographs() -> None:
