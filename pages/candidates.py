@@ -8,6 +8,7 @@ import streamlit as st
 from engine.decide.tables import family_table, scale_premium
 from engine.family.cost import admissible, costs, stored_costs
 from engine.family.recipes import BITS, PERCENTILES, custom_family
+from engine.types import GRANULARITIES
 from pages.ui.parts.budget import budget_slider
 from pages.ui.parts.page import gate, ink, next_button, page_head, picture, table, user_errors
 from pages.ui.parts.stored_size import float_bytes, stored_caption
@@ -42,8 +43,8 @@ def custom_axes(session: Session) -> None:
         )
         granularities = st.multiselect(
             "Scales per",
-            ["tensor", "channel", "lastaxis"],
-            list(record.granularities),
+            list(GRANULARITIES),
+            [name for name in GRANULARITIES if name in record.granularities],
             help="lastaxis reproduces the paper on Keras layouts: one scale per index of the last axis.",
         )
         ends = st.multiselect(
@@ -91,16 +92,13 @@ gate(
     "teacher",
 )
 with user_errors():
-    names = (
-        predictions.names
-        if teacher is None and predictions
-        else tuple(recipe.slug for recipe in session.recipes)
-    )
-    cost = (
-        predictions.cost
-        if teacher is None and predictions
-        else session.keep("costs", (names, teacher and teacher.name), lambda: costs(teacher, session.recipes))
-    )
+    if teacher is None:
+        assert predictions is not None, "the gate above lets nobody through without one of the two"
+        assert predictions.cost is not None
+        names, cost = predictions.names, predictions.cost
+    else:
+        names, facts = tuple(recipe.slug for recipe in session.recipes), teacher
+        cost = session.keep("costs", (names, teacher.name), lambda: costs(facts, session.recipes))
     budget_slider(session, cost)
     stored_caption(names, cost, session.record.budget)
     family = family_table(names, cost, admissible(cost, session.record.budget))

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
+from engine.types import Ints
+
 SIDE = 32
 N_CLASSES = 10
 # Text faces only. Left out: display cuts (no digits of their own), STIX size and non-Unicode variants, maths
@@ -63,7 +65,7 @@ class Digits:
     """Images uint8 (n, 32, 32), bright ink on dark ground, and their labels int64 (n,)."""
 
     images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
+    labels: Ints
 
 
 def font_files() -> tuple[Path, ...]:

@@ -83,7 +83,8 @@ def _rounded(probs: Floats, bits: int) -> Floats:
     tied = np.nonzero(rounded.argmax(axis=-1) != top)
     winner = (*tied, top[tied])
     rounded[winner] += np.ldexp(1.0, exponent[winner] - bits)
-    return rounded.astype(np.float32)
+    result: Floats = rounded.astype(np.float32)
+    return result
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from keras import layers
 from numpy.typing import NDArray
 
+from engine.types import Ints
 from sample_models.digits import N_CLASSES, SIDE
 
 # (stride, output channels) of the inverted-residual blocks
@@ -40,7 +41,7 @@ def _block(x: keras.KerasTensor, stride: int, width: int, name: str) -> keras.Ke
 
 
 def train_mobilenet(
-    inputs: NDArray[np.float32], labels: NDArray[np.int64], *, epochs: int, peak_rate: float, seed: int
+    inputs: NDArray[np.float32], labels: Ints, *, epochs: int, peak_rate: float, seed: int
 ) -> keras.Model:
     """Build and train with Adam and a cosine learning rate; inputs (n, 32, 32, 1), labels (n,)."""
     keras.utils.set_random_seed(seed)

@@ -24,7 +24,7 @@ from engine.samples import DIGIT_PREPROCESSING, SampleTarget, handwritten_digits
 from engine.target import normalise
 from engine.teacher.importers.timm import build
 from engine.teacher.importers.torch import import_module
-from engine.types import Teacher
+from engine.types import Ints, Teacher
 from sample_models.digits import SIDE, Digits, render_glyphs
 from sample_models.families import predict_digits
 from sample_models.torch_nets import DigitResNet
@@ -83,7 +83,8 @@ def _blurred(images: Images, _: np.random.Generator) -> Images:
 
 def _faded(images: Images, _: np.random.Generator) -> Images:
     means = images.mean(axis=(1, 2), keepdims=True)
-    return np.round(means + 0.35 * (images - means)).astype(np.uint8)
+    faded: Images = np.round(means + 0.35 * (images - means)).astype(np.uint8)
+    return faded
 
 
 def _noisy(images: Images, rng: np.random.Generator) -> Images:
@@ -99,7 +100,7 @@ CORRUPTIONS: dict[str, Callable[[Images, np.random.Generator], Images]] = {
 }
 
 
-def imbalanced(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def imbalanced(labels: Ints, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return rows (n,) in random order whose class frequencies fall geometrically from IMBALANCE to 1."""
     counts = np.bincount(labels)
     shares = IMBALANCE ** -(rng.permutation(len(counts)) / (len(counts) - 1))

@@ -127,7 +127,7 @@ def write_family(teacher: Teacher, name: str, target: Path, options: argparse.Na
         on_progress=_Printer(name),
         options=PoolOptions(shuffle=False),  # the rows are in random order already
     )
-    path = options.out / f"{name}.npz"
+    path: Path = options.out / f"{name}.npz"
     ship(predictions, path, files=True)
     return path
 

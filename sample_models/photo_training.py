@@ -5,6 +5,7 @@ dataset.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from engine.target import normalise
-from engine.types import Preprocessing
+from engine.types import Ints, Preprocessing
 
 HEAD_EPOCHS, HEAD_RATE = 5, 1e-3
 FULL_EPOCHS, FULL_RATE = 3, 1e-5
@@ -40,13 +41,14 @@ def build_lite0(n_classes: int, side: int) -> nn.Module:
     missing, unexpected = model.load_state_dict(kept, strict=False)
     if unexpected or {name.split(".")[0] for name in missing} != {"_fc"}:
         raise ValueError(f"the ImageNet weights do not fit: missing {missing}, unexpected {unexpected}")
-    return model.eval()
+    built: nn.Module = model.eval()
+    return built
 
 
 def fine_tune(
     model: nn.Module,
     pixels: NDArray[np.uint8],
-    labels: NDArray[np.int64],
+    labels: Ints,
     seed: int,
     log: Callable[[str], None],
 ) -> None:
@@ -61,9 +63,10 @@ def fine_tune(
     features = torch.cat(
         [_pooled(model, _inputs(pixels[start : start + BATCH])) for start in range(0, len(pixels), BATCH)]
     )
+    head, dropout = _part(model, "_fc"), _part(model, "_dropout")
     _epochs(
-        lambda rows: model._fc(model._dropout(features[rows])),
-        model._fc,
+        lambda rows: head(dropout(features[rows])),
+        head,
         targets,
         HEAD_EPOCHS,
         HEAD_RATE,
@@ -72,7 +75,7 @@ def fine_tune(
     _epochs(lambda rows: model(_inputs(pixels[rows.numpy()])), model, targets, FULL_EPOCHS, FULL_RATE, log)
 
 
-def accuracy(model: nn.Module, pixels: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
+def accuracy(model: nn.Module, pixels: NDArray[np.uint8], labels: Ints) -> float:
     """Return the share of images classified correctly."""
     with torch.no_grad():
         picks = [
@@ -93,10 +96,10 @@ def _epochs(
     optimizer = torch.optim.Adam(trained.parameters(), lr=rate)
     for epoch in range(epochs):
         losses = []
-        for rows in torch.randperm(len(targets)).split(BATCH):
+        for rows in torch.randperm(len(targets)).split(BATCH):  # type: ignore[no-untyped-call]
             loss = cross_entropy(logits(rows), targets[rows])
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             losses.append(loss.item())
         log(f"rate {rate:g}, epoch {epoch + 1} of {epochs}: loss {np.mean(losses):.3f}")
@@ -104,7 +107,15 @@ def _epochs(
 
 @torch.no_grad()
 def _pooled(model: nn.Module, inputs: Tensor) -> Tensor:
-    return model._avg_pooling(model.extract_features(inputs)).flatten(1)
+    features = cast(Callable[[Tensor], Tensor], model.extract_features)(inputs)
+    pooled: Tensor = _part(model, "_avg_pooling")(features).flatten(1)
+    return pooled
+
+
+def _part(model: nn.Module, name: str) -> nn.Module:
+    part = getattr(model, name)
+    assert isinstance(part, nn.Module)
+    return part
 
 
 def _inputs(pixels: NDArray[np.uint8]) -> Tensor:

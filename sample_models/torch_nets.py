@@ -41,7 +41,8 @@ class DigitResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.blocks(relu(self.bn(self.stem(x))))
-        return self.head(x.mean(dim=(2, 3)))
+        logits: Tensor = self.head(x.mean(dim=(2, 3)))
+        return logits
 
 
 def build_vit() -> nn.Module:

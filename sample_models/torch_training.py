@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
+
+from engine.types import Ints
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Schedule:
     seed: int = 0
 
 
-def hard_targets(labels: NDArray[np.int64], n_classes: int) -> Tensor:
+def hard_targets(labels: Ints, n_classes: int) -> Tensor:
     """Turn labels (n,) into target probabilities (n, n_classes)."""
     return one_hot(torch.from_numpy(labels), n_classes).float()
 
@@ -46,12 +46,12 @@ def fit(
     model.train()
     for _ in range(schedule.epochs):
         order = torch.randperm(len(inputs), generator=generator)
-        for rows in order[: len(order) // schedule.batch * schedule.batch].split(schedule.batch):
+        for rows in order[: len(order) // schedule.batch * schedule.batch].split(schedule.batch):  # type: ignore[no-untyped-call]
             # temperature^2 keeps the size of the gradient independent of the temperature (Hinton et al.,
             # 2015)
             loss = temperature**2 * cross_entropy(model(inputs[rows]) / temperature, targets[rows])
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             rate.step()
     model.eval()
@@ -60,4 +60,5 @@ def fit(
 @torch.no_grad()
 def logits_of(model: nn.Module, inputs: Tensor) -> Tensor:
     """Return logits (n, K) of a model in evaluation mode."""
-    return torch.cat([model(batch) for batch in inputs.split(512)])
+    batches = inputs.split(512)  # type: ignore[no-untyped-call]
+    return torch.cat([model(batch) for batch in batches])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from engine.samples import DIGIT_CLASSES, DIGIT_PREPROCESSING, FOLDER, SAMPLES, sample_target
 from engine.teacher.importers.timm import build
+from engine.types import Ints
 from sample_models.digits import Digits, Jitter, render_digits
 from sample_models.torch_nets import DigitResNet, build_vit
 from sample_models.torch_training import Schedule, fit, hard_targets, logits_of
@@ -159,7 +160,7 @@ def measure(trained: Trained) -> dict[str, float]:
     }
 
 
-def _accuracy(trained: Trained, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
+def _accuracy(trained: Trained, images: NDArray[np.uint8], labels: Ints) -> float:
     return round(float(np.mean(trained.scores(normalised(images)).argmax(axis=1) == labels)), 4)
 
 

@@ -40,8 +40,11 @@ class Source(Protocol):
     image.
     """
 
-    names: tuple[str, ...]
-    dtype: np.dtype[Any]
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
 
     def read(self, index: int) -> NDArray[Any]: ...
 

@@ -15,7 +15,7 @@ from pages.ui.parts.label_advice import check_these
 from pages.ui.parts.page import ink, picture, plain
 from pages.ui.session.state import Session
 from pages.ui.show.charts import choice_scatter, dial_curve, memory_scatter
-from pages.ui.show.tables import picks_table
+from pages.ui.show.tables import picks_table, records
 from pages.ui.show.words import rule_title
 
 NAMED_RULES = ("auto", "ce-combo", "val-ce", "distortion", "softmax-corr", "avg-confidence")
@@ -28,7 +28,7 @@ def rule_reasons(decision: Decision) -> None:
     for kind, members in rules.groupby("group", sort=False):
         st.markdown(
             f"**{kind}**\n"
-            + "\n".join(f"- {rule_title(row.rule)}: {plain(row.why)}" for row in members.itertuples())
+            + "\n".join(f"- {rule_title(row['rule'])}: {plain(row['why'])}" for row in records(members))
         )
 
 
@@ -141,12 +141,12 @@ def suspicion(session: Session, decision: Decision, predictions: Predictions) ->
         (session.decision_key, rate),
         lambda: firmness_table(predictions, pool, sample, rate, admissible=admissible),
     )
-    for row in firm.itertuples():
-        other = f"; most often it becomes {plain(row.other)}" if row.other else ""
-        st.progress(
-            row.kept, text=f"{rule_title(row.rule)} keeps its pick in {row.kept:.0%} of the draws{other}"
-        )
-    best = firm.loc[firm["kept"].idxmax()]
+    drawn = records(firm)
+    for row in drawn:
+        other = f"; most often it becomes {plain(row['other'])}" if row["other"] else ""
+        said = f"{rule_title(row['rule'])} keeps its pick in {row['kept']:.0%} of the draws{other}"
+        st.progress(row["kept"], text=said)
+    best = max(drawn, key=lambda row: row["kept"])
     st.caption(
         f"Firmest here: {rule_title(best['rule'])}. With many labels of which some are wrong, validation"
         " accuracy is the tolerant rule; with few, an anchored rule is."

@@ -12,6 +12,7 @@ from engine.rules.label_free import LABEL_FREE
 from pages.ui.parts.page import ink, link, picture, plain
 from pages.ui.session.state import Session
 from pages.ui.show.collapse_charts import confidence_scatter, reliability_diagram
+from pages.ui.show.tables import records
 from pages.ui.show.words import counted, number, share
 
 _KINDS = {
@@ -117,9 +118,9 @@ def tie_box(report: CollapseReport) -> None:
             "ATC counts the images at or above a confidence threshold. Where confidence saturates at 1, `>=`"
             " counts every tied image and `>` none."
         )
-        for row in report.atc.itertuples():
+        for row in records(report.atc):
             st.markdown(
-                f"{row.rule}: `>=` scores {number(row.score_loose)} and picks {plain(row.pick_loose)}"
-                f" ({row.ties_loose} tied); `>` scores {number(row.score_strict)} and picks"
-                f" {plain(row.pick_strict)}."
+                f"{row['rule']}: `>=` scores {number(row['score_loose'])} and picks"
+                f" {plain(row['pick_loose'])} ({row['ties_loose']} tied); `>` scores"
+                f" {number(row['score_strict'])} and picks {plain(row['pick_strict'])}."
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import streamlit as st
@@ -112,7 +113,7 @@ def gallery(session: Session, a: str, b: str) -> None:
             disagreement_card(session, answer, list(models))
 
 
-def disagreement_card(session: Session, answer: dict[str, Any], models: list[str]) -> None:
+def disagreement_card(session: Session, answer: dict[Hashable, Any], models: list[str]) -> None:
     """One contested image: all answers, its label, and a way to give one."""
     row, names = int(answer["row"]), session.class_names
     with st.container(border=True, width=_SIDE + 90, gap="xsmall"):

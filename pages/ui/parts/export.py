@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 import pandas as pd
 import streamlit as st
 
@@ -156,11 +159,12 @@ def downloads(session: Session) -> None:
     """The bundle, the bare model, and the certificate."""
     folder = session.folder / "export"
     with st.container(horizontal=True):
-        for path, label, kind in (
+        offers: tuple[tuple[Path, str, Literal["primary", "secondary"]], ...] = (
             (session.folder / "bundle.zip", "Download the bundle", "primary"),
             (folder / "model.onnx", "model.onnx", "secondary"),
             (folder / "certificate.html", "certificate.html", "secondary"),
-        ):
+        )
+        for path, label, kind in offers:
             if path.exists():
                 st.download_button(
                     label,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import pandas as pd
@@ -78,7 +79,7 @@ def rows_of(session: Session, which: Which, of_class: int | None) -> pd.DataFram
     return browse(answers, session.book.labeled, which, marked=marked, of_class=of_class)
 
 
-def card(session: Session, answer: dict[str, Any]) -> None:
+def card(session: Session, answer: dict[Hashable, Any]) -> None:
     """One image with its label, the models' answers, and the way to correct it."""
     names, row = session.class_names, int(answer["row"])
     with st.container(border=True, width=_SIDE + 60, gap="xsmall"):

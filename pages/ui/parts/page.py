@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 
 from engine.types import UserError
 from pages.ui.session.state import Session
+from pages.ui.show.charts import Drawing
 from pages.ui.show.glossary import GLOSSARY
 from pages.ui.show.tables import column_formats
 from pages.ui.show.words import in_fields
@@ -133,7 +134,7 @@ def plain(text: str) -> str:
     return text
 
 
-def picture(title: str, chart: alt.TopLevelMixin, caption: str = "") -> None:
+def picture(title: str, chart: Drawing, caption: str = "") -> None:
     """Show a chart under a title that states the finding. The title is page text, so that it wraps on a
     phone.
     """
@@ -143,7 +144,7 @@ def picture(title: str, chart: alt.TopLevelMixin, caption: str = "") -> None:
         st.caption(caption)
 
 
-def table(data: pd.DataFrame, name: str, *, height: int | str = "auto") -> None:
+def table(data: pd.DataFrame, name: str, *, height: int | Literal["auto", "content"] = "auto") -> None:
     """Show a table, sortable by its heads, with a button to download it as CSV."""
     st.dataframe(data, hide_index=True, column_config=column_formats(data), height=height)
     csv = data.to_csv(index=False).encode()

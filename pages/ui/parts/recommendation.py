@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pandas as pd
 import streamlit as st
 
@@ -103,7 +105,7 @@ def ways_on(session: Session, decision: Decision, *, is_firm: bool) -> None:
     """Take it, take the cheapest as good, overrule it, or look at the others."""
     table = decision.candidates
     with st.container(horizontal=True):
-        kind = "primary" if is_firm else "secondary"
+        kind: Literal["primary", "secondary"] = "primary" if is_firm else "secondary"
         if st.button("Use this", type=kind, icon=":material/check:", key="use-recommended"):
             session.choose(decision.recommended.name, "recommended")
             st.rerun()

@@ -5,7 +5,7 @@ model.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 import streamlit as st
 
@@ -21,6 +21,7 @@ from pages.ui.session.state import Session
 from pages.ui.show.words import ARCHITECTURE, CHANNELS, CLASSES, LAYOUT, SIZE
 from pages.ui.workspace.folder import write_json
 
+_CHANNELS: tuple[Literal[1, 3] | None, ...] = (None, 1, 3)
 _BY_HAND = "The preprocessing was set by hand."
 
 
@@ -54,7 +55,7 @@ def input_fields(key: str) -> LoadRequest:
         " Empty: what the model says.",
     )
     channels = columns[1].selectbox(
-        CHANNELS.strip("“”"), (None, 1, 3), key=f"{key}-channels", format_func=_channel_words
+        CHANNELS.strip("“”"), _CHANNELS, key=f"{key}-channels", format_func=_channel_words
     )
     layout = columns[2].selectbox(
         LAYOUT.strip("“”"), (None, *get_args(Layout)), key=f"{key}-layout", format_func=_or_the_models
@@ -125,7 +126,8 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
                 "mean": _numbers("mean", mean),
                 "std": _numbers("std", std),
             }
-            edited = replace(pre, resize=resize, interpolation=interpolation, order=order, **numbers)
+            stated: dict[str, Any] = {"interpolation": interpolation, "order": order, **numbers}
+            edited = replace(pre, resize=resize, **stated)
             store_facts(
                 session, teacher, edited, tuple(line.strip() for line in names.splitlines() if line.strip())
             )

@@ -76,8 +76,8 @@ def reveal_labels(session: Session, n: int, known: Ints | None = None) -> None:
 def labels_of_folders(session: Session, n: int) -> None:
     """Take the labels that class folders claim, for the first n images of the pool; labels you gave stay."""
     labels = labels_from_folders(session.images, session.class_names)
-    rows = np.arange(min(n, len(session.order)))
-    claimed = np.array([labels[session.order[row]] for row in rows], np.int64)
+    taken = range(min(n, len(session.order)))
+    rows, claimed = np.array(taken), np.array([labels[session.order[row]] for row in taken], np.int64)
     like, words = _entry(session, "folder", label=0), f"{counted(len(rows), 'label')} from the class folders"
     _do(session, reveal(session.book, LabeledSample(rows, claimed), like, words))
 

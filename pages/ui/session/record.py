@@ -78,7 +78,7 @@ class Record:
 
     def forget_after(self, step: Step) -> Record:
         """Return the record with every field of a later step back at its default."""
-        later = {f.name: f.default for f in fields(self) if f.metadata["step"] > step}
+        later: dict[str, Any] = {f.name: f.default for f in fields(self) if f.metadata["step"] > step}
         return replace(self, **later)
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Record:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Record:
         """Read a stored record; fields of an older version, or of another type, take their default."""
-        found = {}
+        found: dict[str, Any] = {}
         for f in fields(cls):
             value = values.get(f.name)
             given = tuple(value) if isinstance(value, list) else value

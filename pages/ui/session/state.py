@@ -240,7 +240,8 @@ class Session:
     def order(self) -> Sequence[int]:
         """Which image each pool row is; array files and the sample keep their own order."""
         if self.checks:
-            return self.checks["order"]
+            order: list[int] = self.checks["order"]
+            return order
         return range(
             len(self.images) if self.predictions is None else min(len(self.images), self.predictions.n_images)
         )

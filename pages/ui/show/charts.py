@@ -10,6 +10,8 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+Drawing = alt.Chart | alt.LayerChart | alt.FacetChart  # what altair's own types say a chart may become
+
 BANDS = ("2–3 bits", "4–5 bits", "6–8 bits", "other")
 COLORS = ("#c8372d", "#e07b1f", "#2f6fb5", "#6b7280")
 SHAPES = ("triangle-up", "square", "circle", "diamond")
@@ -59,9 +61,7 @@ def _candidate_tooltip(*more: alt.Tooltip) -> list[alt.Tooltip]:
     ]
 
 
-def choice_scatter(
-    candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataFrame, ink: str
-) -> alt.LayerChart:
+def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataFrame, ink: str) -> Drawing:
     """Draw candidates by anchor distance (x) and labeled loss (y), with the picks named and the iso-score
     line of the dial.
 
@@ -122,7 +122,7 @@ def _named_points(named: pd.DataFrame, x: alt.X, y: alt.Y, ink: str) -> list[alt
     return charts
 
 
-def memory_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, ink: str) -> alt.LayerChart:
+def memory_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, ink: str) -> Drawing:
     """Draw candidates by memory (x) and distance to the teacher (y): the picture when there are no labels."""
     shown = with_bands(candidates).assign(distance=candidates["distortion"].clip(lower=1e-5))
     named = picks.assign(distance=picks["distortion"].clip(lower=1e-5))
@@ -147,7 +147,7 @@ def memory_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, ink: str) -> a
     return _layered(dots, ring, *_named_points(named, x, y, ink))
 
 
-def dial_curve(dial: pd.DataFrame, at: float, ink: str) -> alt.LayerChart:
+def dial_curve(dial: pd.DataFrame, at: float, ink: str) -> Drawing:
     """Draw the held-out loss of each coefficient (columns position, coefficient, cv_loss, pick, chosen), and
     where the dial stands.
     """
@@ -186,7 +186,7 @@ def dial_curve(dial: pd.DataFrame, at: float, ink: str) -> alt.LayerChart:
     return alt.layer(here, line, dots, best).properties(height=170)
 
 
-def cost_chart(family: pd.DataFrame, budget: float | None, ink: str) -> alt.LayerChart:
+def cost_chart(family: pd.DataFrame, budget: float | None, ink: str) -> Drawing:
     """Draw each candidate's cost against its bits (columns name, bits, granularity, cost, size, admissible),
     and the budget line.
     """
@@ -234,9 +234,9 @@ def cost_chart(family: pd.DataFrame, budget: float | None, ink: str) -> alt.Laye
     )
 
 
-def layer_bars(layers: pd.DataFrame) -> alt.Chart:
+def layer_bars(layers: pd.DataFrame) -> Drawing:
     """Draw bytes per layer (columns layer, order, bytes, size, kind) in the teacher's own order."""
-    return (
+    chart: Drawing = (
         alt.Chart(layers)
         .mark_bar(cornerRadiusEnd=2)
         .encode(
@@ -261,13 +261,14 @@ def layer_bars(layers: pd.DataFrame) -> alt.Chart:
         )
         .properties(height=260)
     )
+    return chart
 
 
-def _layered(*layers: alt.Chart) -> alt.LayerChart:
+def _layered(*layers: alt.Chart) -> Drawing:
     return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def class_bars(counts: pd.DataFrame) -> alt.Chart:
+def class_bars(counts: pd.DataFrame) -> Drawing:
     """Draw how many labels each class has (columns class, order, labels)."""
     x = alt.X(
         "class:N",
@@ -276,15 +277,16 @@ def class_bars(counts: pd.DataFrame) -> alt.Chart:
         title=None,
     )
     y = alt.Y("labels:Q", axis=alt.Axis(tickMinStep=1, tickCount=4), title="labels")
-    return (
+    chart: Drawing = (
         alt.Chart(counts)
         .mark_bar(color=COLORS[2], cornerRadiusEnd=2)
         .encode(x, y, tooltip=["class:N", "labels:Q"])
         .properties(height=180)
     )
+    return chart
 
 
-def size_bars(sizes: pd.DataFrame) -> alt.LayerChart:
+def size_bars(sizes: pd.DataFrame) -> Drawing:
     """Draw sizes from float to disk as horizontal bars (columns what, order, bytes, size), each named with
     its size.
     """

@@ -7,14 +7,14 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from pages.ui.show.charts import BANDS, COLORS, HEIGHT, SHAPES, with_bands
+from pages.ui.show.charts import BANDS, COLORS, HEIGHT, SHAPES, Drawing, with_bands
 
 _MODELS = ["teacher", "anchored", "direct validation"]
 
 
 def confidence_scatter(
     health: pd.DataFrame, teacher: pd.DataFrame, *, chance: float, quality: str, ink: str
-) -> alt.LayerChart:
+) -> Drawing:
     """Draw mean confidence (x) against quality (y), one dot a candidate with its 95 % interval, the teacher
     and the chance line.
 
@@ -70,7 +70,7 @@ def confidence_scatter(
     return alt.layer(line, word, bars, dots, cross, name).properties(height=HEIGHT)
 
 
-def collapse_heat_map(rates: pd.DataFrame) -> alt.LayerChart:
+def collapse_heat_map(rates: pd.DataFrame) -> Drawing:
     """Draw the share of collapsed candidates by bits and granularity (columns bits, granularity, rate,
     n_candidates).
     """
@@ -98,7 +98,7 @@ def collapse_heat_map(rates: pd.DataFrame) -> alt.LayerChart:
     return alt.layer(cells, words).properties(height=150)
 
 
-def reliability_diagram(bins: pd.DataFrame, ink: str) -> alt.LayerChart:
+def reliability_diagram(bins: pd.DataFrame, ink: str) -> Drawing:
     """Draw accuracy against confidence by bin, one line a model (columns model, confidence, accuracy, count);
     the diagonal is perfect.
     """

@@ -21,8 +21,8 @@ def side_by_side(
     `candidates` holds the candidates' rows of the decision's table, indexed by name.
     """
     rows: dict[str, list[str]] = {
-        "Right on your labels ↑ (95 %)": [_percent(q and q.accuracy) for q in qualities.values()],
-        "Loss on your labels ↓ (nats, 95 %)": [_nats(q and q.loss) for q in qualities.values()],
+        "Right on your labels ↑ (95 %)": [_percent(q.accuracy if q else None) for q in qualities.values()],
+        "Loss on your labels ↓ (nats, 95 %)": [_nats(q.loss if q else None) for q in qualities.values()],
         "Calibration error ↓ (ECE)": [share(q.ece if q else None) for q in qualities.values()],
     }
     for words, column in {

@@ -141,9 +141,11 @@ def picks_table(
         if rule in decision.choices:
             index = decision.choices[rule].index
             gaps = (places.loc[list(tags)] - places.loc[index]).abs().max(axis=1)
-            tags.setdefault(int(gaps.idxmin()) if gaps.min() < _NEAR else index, []).append(_SHORT[rule])
+            near = list(tags)[int(gaps.to_numpy().argmin())]
+            tags.setdefault(near if gaps.min() < _NEAR else index, []).append(_SHORT[rule])
     rows = table.loc[list(tags), ["distortion", "loss", "cost"]]
-    side = ["right" if places.loc[index, axes[0]] < 0.55 else "left" for index in tags]
+    across = places[axes[0]].astype(float).to_dict()
+    side = ["right" if across[index] < 0.55 else "left" for index in tags]
     return rows.assign(
         label=[_tag(names) for names in tags.values()],
         main=[index == main for index in tags],
@@ -214,3 +216,8 @@ def class_counts(labels: tuple[int, ...], class_names: tuple[str, ...]) -> pd.Da
             "labels": [int(counts.get(k, 0)) for k in range(len(class_names))],
         }
     )
+
+
+def records(data: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as plain dicts, for sentences."""
+    return [{str(name): value for name, value in row.items()} for row in data.to_dict("records")]
