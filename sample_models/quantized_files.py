@@ -42,7 +42,7 @@ PARENT, NAME = "digits-mobilenet", "digits-files"
 N_CALIBRATION, SEED = 200, 1
 
 
-class _Reader(CalibrationDataReader):
+class _Reader(CalibrationDataReader):  # type: ignore[misc]
     """Printed digits, one at a time, as onnxruntime's calibrator asks for them."""
 
     def __init__(self, name: str, images: NDArray[np.float32]) -> None:
