@@ -44,13 +44,20 @@ class Family:
 
 
 def add_file_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add what `predict` may be told about files."""
+    add_place_of_files(group)
+    group.add_argument(
+        "--with-family", action="store_true", help="let the family compete with --candidates-from"
+    )
+
+
+def add_place_of_files(group: argparse._ArgumentGroup) -> None:
+    """Add where files are, and how they are read; --teacher may then be `consensus` or one of them."""
     group.add_argument(
         "--candidates-from",
         metavar="DIR|ZIP",
-        help="judge the model files in it as they are: .onnx, .tflite, .keras, .h5, .pt2",
-    )
-    group.add_argument(
-        "--with-family", action="store_true", help="let the family compete with --candidates-from"
+        help="judge the model files in it as they are: .onnx, .tflite, .keras, .h5, .pt2; --teacher may then be"
+        " `consensus` or one of them",
     )
     group.add_argument("--output", help="output that holds the classes, for files with several")
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.commands.candidate_files import add_place_of_files
 from engine.commands.select import labeled_sample
 from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
 from engine.exports.evidence import SHIPPED_IMAGES
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sign", metavar="KEY", help="sign the certificate with this Ed25519 private key (PEM)"
     )
+    add_place_of_files(parser.add_argument_group("a file you already have"))
     evidence = parser.add_argument_group("evidence for the choice")
     evidence.add_argument(
         "--predictions",
@@ -75,6 +77,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")
+    if args.candidates_from is not None:
+        from engine.commands.export_file import run_file_export
+
+        return run_file_export(args, _grounds(args))
     formats = tuple(part.strip() for part in args.formats.split(","))
     check_folder(args.out, formats)
     zip_path = check_zip(_zip_path(args.out)) if args.bundle else None
@@ -227,6 +233,8 @@ def _recipe(args: argparse.Namespace, choice: Choice | None) -> AnyRecipe:
 
 
 def summary(result: dict[str, Any]) -> str:
+    if "sizes_in_words" not in result:  # a file from elsewhere
+        return "\n".join([f"{result['folder']}: {result['finding']}", *result["notes"]])
     failed = [check for check in result["checks"] if not check["passed"]]
     verdict = "it is NOT certified" if failed else f"the file {result['finding']}"
     lines = [f"{result['folder']}/model.onnx: {result['recipe']}; {verdict}.", result["sizes_in_words"]]

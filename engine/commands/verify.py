@@ -19,12 +19,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
+    from engine.exports.foreign import is_file_export, verify_file
     from engine.exports.guarded import verify_guarded
     from engine.exports.verification import Wanted
 
     if args.n_images < 1:
         raise UserError(f"--n-images is {args.n_images}; give at least 1.")
-    found = verify_guarded(args.bundle, Wanted(args.images, args.n_images, args.key))
+    if is_file_export(args.bundle):
+        found = verify_file(args.bundle)
+    else:
+        found = verify_guarded(args.bundle, Wanted(args.images, args.n_images, args.key))
     wrong = next((check for check in found.checks if not check.passed), None)
     return {
         "bundle": str(args.bundle),

@@ -122,7 +122,7 @@ def _batch(order: ExportOrder) -> _Batch:
         return _Batch()
     if predictions is None or slug not in predictions.names:
         return _Batch(images=first_images(images, order.n_images, order.teacher.preprocessing, order.pool))
-    places = _places(order, images, predictions)
+    places = places_of(images, predictions, order.n_images, order.pool)
     judged = predictions.candidates[predictions.names.index(slug)][list(places)]
     indices = list(places.values())
     return _Batch(
@@ -130,11 +130,12 @@ def _batch(order: ExportOrder) -> _Batch:
     )
 
 
-def _places(order: ExportOrder, images: ImageSet, predictions: Predictions) -> dict[int, int]:
-    """Return which image the first rows of the predictions are, row -> index in the set."""
-    n_images = order.n_images
-    if order.pool is not None:
-        found = dict(enumerate(order.pool[: min(n_images, predictions.n_images)]))
+def places_of(
+    images: ImageSet, predictions: Predictions, n_images: int, pool: Sequence[int] | None = None
+) -> dict[int, int]:
+    """Return which image each of the first rows of the predictions is, row -> index in the set."""
+    if pool is not None:
+        found = dict(enumerate(pool[: min(n_images, predictions.n_images)]))
     elif predictions.files is not None:
         place = {name: index for index, name in enumerate(images.names)}
         known = ((row, place[file]) for row, file in enumerate(predictions.files) if file in place)
