@@ -6,17 +6,16 @@ import pandas as pd
 import streamlit as st
 
 from engine.decide.tables import family_table, scale_premium
-from engine.family.cost import admissible, costs, stored_costs
-from engine.family.recipes import BITS, PERCENTILES, custom_family
-from engine.types import GRANULARITIES
+from engine.family.cost import admissible, stored_costs
+from engine.family.families import expected_costs
 from pages.ui.parts.budget import budget_slider
+from pages.ui.parts.family_choice import custom_axes, family_choice
 from pages.ui.parts.page import gate, ink, next_button, page_head, picture, table, user_errors
 from pages.ui.parts.stored_size import float_bytes, stored_caption
-from pages.ui.session.record import Step
-from pages.ui.session.state import Session, current_session
+from pages.ui.session.state import current_session
 from pages.ui.show.charts import cost_chart
 from pages.ui.show.tables import shown_family
-from pages.ui.show.words import counted, share
+from pages.ui.show.words import share
 
 _AXES = {
     "Bits": "how many bits each weight keeps: fewer is smaller and coarser.",
@@ -29,50 +28,6 @@ _AXES = {
     ),
     "Float ends": "the first and the last layer stay float, where errors hurt most.",
 }
-
-
-def custom_axes(session: Session) -> None:
-    """Choose another grid; predictions of the old one are forgotten, images and labels stay."""
-    record = session.record
-    with st.form("axes", border=False):
-        bits = st.multiselect("Bits", [2, 3, 4, 5, 6, 7, 8], list(record.bits))
-        percentiles = st.multiselect(
-            "Clip percentiles",
-            sorted({*PERCENTILES, *record.percentiles, 98.0, 99.9}),
-            list(record.percentiles),
-        )
-        granularities = st.multiselect(
-            "Scales per",
-            list(GRANULARITIES),
-            [name for name in GRANULARITIES if name in record.granularities],
-            help="lastaxis reproduces the paper on Keras layouts: one scale per index of the last axis.",
-        )
-        ends = st.multiselect(
-            "Float ends",
-            [False, True],
-            list(record.ends),
-            format_func=lambda kept: "kept float" if kept else "quantized",
-        )
-        if st.form_submit_button("Use this grid"):
-            family = custom_family(sorted(bits), sorted(percentiles), granularities, sorted(ends))
-            session.change(
-                keep=Step.LABELS,
-                bits=tuple(sorted(bits)),
-                percentiles=tuple(sorted(percentiles)),
-                granularities=tuple(granularities),
-                ends=tuple(sorted(ends)),
-            )
-            st.toast(f"The family now has {counted(len(family), 'candidate')}.")
-            st.rerun()
-    if not record.has_standard_grid and st.button("Back to the standard 72"):
-        session.change(
-            keep=Step.LABELS,
-            bits=BITS,
-            percentiles=PERCENTILES,
-            granularities=("tensor", "channel"),
-            ends=(False, True),
-        )
-        st.rerun()
 
 
 def memory_words_of(family: pd.DataFrame) -> str:
@@ -97,21 +52,23 @@ with user_errors():
         assert predictions.cost is not None
         names, cost = predictions.names, predictions.cost
     else:
+        family_choice(session, teacher)
         names, facts = tuple(recipe.slug for recipe in session.recipes), teacher
-        cost = session.keep("costs", (names, teacher.name), lambda: costs(facts, session.recipes))
+        cost = session.keep("costs", (names, teacher.name), lambda: expected_costs(facts, session.recipes))
     budget_slider(session, cost)
     stored_caption(names, cost, session.record.budget)
     family = family_table(names, cost, admissible(cost, session.record.budget))
     shown = shown_family(family.assign(stored=stored_costs(names, cost)), float_bytes(session))
-    if family["bits"].notna().all():
+    counted_bits = family["bits"].notna()  # mixed candidates have no single number of bits
+    if counted_bits.any():
         picture(
-            memory_words_of(family),
-            cost_chart(family.assign(size=shown["Size ↓"]), session.record.budget, ink()),
+            memory_words_of(family[counted_bits]),
+            cost_chart(family.assign(size=shown["Size ↓"])[counted_bits], session.record.budget, ink()),
             "Solid: within the budget. The upper group of each column keeps its first and last layer float.",
         )
     st.markdown("\n".join(f"- **{name}**: {meaning}" for name, meaning in _AXES.items()))
     table(shown, "family", height=320)
-    if teacher is not None:
+    if teacher is not None and session.record.family == "paper":
         with st.expander("More: another grid"):
             custom_axes(session)
 next_button("target", "Next: the target images and a few labels")

@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.ui.parts.budget import budget_slider
 from pages.ui.parts.choose import doubts, picture_and_dial, rule_reasons, suspicion
+from pages.ui.parts.deployed import allocation_picture, latency_picture, latency_slider
 from pages.ui.parts.label_advice import halving
 from pages.ui.parts.page import (
     evidence_fitness,
@@ -36,6 +37,7 @@ with user_errors():
     answer = st.container()  # the answer stands first, though the budget below it is read before
     if predictions.cost is not None:
         budget_slider(session, predictions.cost)
+    latency_slider(session, predictions)
     with st.spinner("Weighing the candidates …"):
         decision = session.decision
     n_bytes = float_bytes(session)
@@ -55,6 +57,10 @@ with user_errors():
 
     st.subheader("The evidence", anchor=False)
     picture_and_dial(session, decision)
+    shown_name = session.record.chosen or decision.recommended.name
+    latency_picture(predictions, decision, shown_name)
+    sizes = {} if session.teacher is None else {k.name: k.size for k in session.teacher.kernels}
+    allocation_picture(predictions, shown_name, sizes)
 
     left, right = st.columns(2, gap="medium")
     with left.container(border=True):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 ROUNDS = (5, 15)  # at least, at most
 _SECONDS = 1.5  # after which a file is not timed further than the fewest rounds
-_SHORTEST = 2e-3  # seconds; a shorter run is repeated until it takes that long
+_WHILE = 4e-3  # seconds; shorter runs are repeated that long
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,12 @@ def _per_image(seconds: list[float], n_images: int) -> float:
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    """Return how long a run takes, repeating one that is too short for the clock."""
-    n, started = 0, time.perf_counter()
-    while True:
+    """Return how long a run takes: the median of as many as fit into a short while, so that being interrupted
+    once does not count.
+    """
+    times: list[float] = []
+    while sum(times) < _WHILE or len(times) == 2:
+        started = time.perf_counter()
         run()
-        n += 1
-        passed = time.perf_counter() - started
-        if passed >= _SHORTEST:
-            return passed / n
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)

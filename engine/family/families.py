@@ -24,7 +24,7 @@ from engine.family.kinds import (
 )
 from engine.family.quantize import n_output_channels
 from engine.family.recipes import custom_family, standard_family
-from engine.types import Recipe, Teacher, UserError
+from engine.types import Recipe, TeacherFacts, UserError
 
 FamilyName = Literal["paper", "deploy", "all"]
 FAMILIES: tuple[FamilyName, ...] = get_args(FamilyName)
@@ -38,7 +38,9 @@ _MIXED_AT = (2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
 _OPTIMISED_AT = (2.5, 3.0, 4.0)
 
 
-def make_family(name: FamilyName, teacher: Teacher, budget: float | None = None) -> tuple[AnyRecipe, ...]:
+def make_family(
+    name: FamilyName, teacher: TeacherFacts, budget: float | None = None
+) -> tuple[AnyRecipe, ...]:
     """Return a family's recipes in order. `budget`, a share of the float memory, adds mixed candidates at
     just that.
 
@@ -52,7 +54,7 @@ def make_family(name: FamilyName, teacher: Teacher, budget: float | None = None)
     return deploy if name == "deploy" else tuple(dict.fromkeys([*paper, *deploy]))
 
 
-def _deploy_family(teacher: Teacher, budget: float | None) -> tuple[AnyRecipe, ...]:
+def _deploy_family(teacher: TeacherFacts, budget: float | None) -> tuple[AnyRecipe, ...]:
     ends = (False, True) if len(teacher.kernels) > 2 else (False,)
     weights = custom_family((3, 4, 5, 6, 8), (99.5, 100.0), ("channel",), ends)
     static = [StaticRecipe(g, m, e) for g in ("channel", "tensor") for m in RANGE_METHODS for e in ends]
@@ -65,7 +67,7 @@ def _deploy_family(teacher: Teacher, budget: float | None) -> tuple[AnyRecipe, .
     return (*weights, *static, *_mixed(teacher, budget), *corrected)
 
 
-def _corrections(teacher: Teacher) -> tuple[Correction, ...]:
+def _corrections(teacher: TeacherFacts) -> tuple[Correction, ...]:
     """Return the corrections worth trying: shifted biases help networks of convolutions and hurt transformers
     (docs/family.md has the figures).
     """
@@ -73,7 +75,7 @@ def _corrections(teacher: Teacher) -> tuple[Correction, ...]:
     return ("bc", "opt") if 2 * n_convolutions >= len(teacher.kernels) else ("opt",)
 
 
-def _mixed(teacher: Teacher, budget: float | None) -> tuple[MixedRecipe, ...]:
+def _mixed(teacher: TeacherFacts, budget: float | None) -> tuple[MixedRecipe, ...]:
     """Return mixed candidates along the teacher's own frontier and at the budget, smallest first."""
     plain = {share_at(teacher, bits) for bits in _MIXED_AT}
     optimised = {share_at(teacher, bits) for bits in _OPTIMISED_AT}
@@ -84,14 +86,14 @@ def _mixed(teacher: Teacher, budget: float | None) -> tuple[MixedRecipe, ...]:
     return tuple(sorted(made))
 
 
-def share_at(teacher: Teacher, bits: float) -> float:
+def share_at(teacher: TeacherFacts, bits: float) -> float:
     """Return the share of the float memory that uniform candidates of `bits` take, rounded up to a percent."""
     low, high = (cost(teacher, Recipe(b, 100.0, "channel", False)) for b in (2, 8))
     exact = low + (high - low) * (bits - 2) / 6
     return min(0.99, math.ceil(exact * 100) / 100)
 
 
-def expected_cost(teacher: Teacher, recipe: AnyRecipe) -> float:
+def expected_cost(teacher: TeacherFacts, recipe: AnyRecipe) -> float:
     """Return a candidate's share of the float memory before it is built: exact for weight-only ones, the limit
     for mixed ones, an upper estimate for W8A8.
     """
@@ -107,9 +109,26 @@ def expected_cost(teacher: Teacher, recipe: AnyRecipe) -> float:
     return cost(teacher, plain) + biases / teacher.float_bytes
 
 
-def expected_costs(teacher: Teacher, recipes: Sequence[AnyRecipe]) -> NDArray[np.float64]:
+def expected_costs(teacher: TeacherFacts, recipes: Sequence[AnyRecipe]) -> NDArray[np.float64]:
     """Return `expected_cost` of every recipe, shape (M,)."""
     return np.array([expected_cost(teacher, recipe) for recipe in recipes], np.float64)
+
+
+def relative_time(
+    name: FamilyName, teacher: TeacherFacts, n_images: int, recipes: Sequence[AnyRecipe]
+) -> float:
+    """Return about how long a run takes relative to the paper's family on the same images.
+
+    Counted in images run: every candidate on every image; for tailored ones also the calibration images, and
+    the layers one by one. Timing the files adds a few images each.
+    """
+    paper = 73 * max(n_images, 1)
+    if name == "paper":
+        return 1.0
+    n_calibration = min(256, n_images // 2)
+    layers = 4 * len(teacher.kernels) * min(64, n_calibration)
+    timing = 60 * len(recipes)
+    return ((len(recipes) + 1) * n_images + 3 * n_calibration + layers + timing) / paper
 
 
 def split_family(recipes: Sequence[AnyRecipe]) -> tuple[tuple[Recipe, ...], tuple[Tailored, ...]]:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.family.recipes import parse_slug
+from engine.family.families import split_family
+from engine.family.kinds import parse_any
 from engine.teacher.facts import facts_of, teacher_of
 from engine.teacher.request import LoadRequest
 from engine.types import Recipe, Teacher, UserError
@@ -103,12 +104,12 @@ def preview_teacher(desk: Desk, target: str) -> None:
     )
 
 
-def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
+def run_family(desk: Desk, target: str, recipes: list[str]) -> None:
     """Run teacher and candidates over the pool, resuming what an earlier run finished, and leave the
     predictions file.
     """
+    from engine.deploy.running import FamilyOptions, predict_family
     from engine.predictions.file import save_predictions
-    from engine.predictions.gather import predict
     from engine.predictions.runner import ProgressReport
 
     def show(progress: ProgressReport) -> None:
@@ -120,13 +121,14 @@ def run_family(desk: Desk, target: str, recipes: list[list[Any]]) -> None:
             seconds_left=progress.seconds_left,
         )
 
-    family = [Recipe(*values) for values in recipes]
+    family = [parse_any(name) for name in recipes]
     images = open_target(desk.folder, target, hosting().limits)
-    predictions = predict(
+    predictions = predict_family(
         stored_teacher(desk.folder),
         family,
         images,
         store=desk.folder / "store",
+        family=FamilyOptions(latency=bool(split_family(family)[1])),
         on_progress=show,
         cancel=desk.is_cancelled,
         skip_corrupt=True,
@@ -143,17 +145,23 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known
 
     Known are the teacher's `source` file, the `predictions` file the choice rests on, and its `evidence`.
     """
+    from engine.deploy.exporting import ready_file
     from engine.exports.bundle import write_bundle
     from engine.exports.certified import ExportOrder, export_certified
     from engine.predictions.file import load_predictions
 
     desk.report(0, 0, stage="packing the weights")
     checks = read_json(desk.folder / "checks.json")
+    teacher, recipe = stored_teacher(desk.folder), parse_any(slug)
+    predictions = load_predictions(known["predictions"]) if known.get("predictions") else None
+    images = open_target(desk.folder, target, hosting().limits) if target else None
     order = ExportOrder(
-        teacher=stored_teacher(desk.folder),
-        recipe=parse_slug(slug),
-        predictions=load_predictions(known["predictions"]) if known.get("predictions") else None,
-        images=open_target(desk.folder, target, hosting().limits) if target else None,
+        teacher=teacher,
+        recipe=recipe
+        if isinstance(recipe, Recipe)
+        else ready_file(teacher, recipe, store=desk.folder / "store", predictions=predictions, images=images),
+        predictions=predictions,
+        images=images,
         evidence=known["evidence"],
         pool=checks["order"] if checks else None,
         formats=tuple(formats),

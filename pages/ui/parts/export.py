@@ -10,8 +10,10 @@ import streamlit as st
 
 from engine.exports.certificate import Certificate
 from engine.exports.evidence import Grounds, evidence_record
-from engine.family.cost import costs
-from engine.types import TeacherFacts
+from engine.family.families import expected_costs
+from engine.family.kinds import traits_of
+from engine.family.recipes import recipe_of
+from engine.types import Floats, TeacherFacts
 from pages.ui.parts.page import link, picture, plain, table, user_errors
 from pages.ui.parts.stored_size import stored_note
 from pages.ui.parts.teacher import model_facts
@@ -54,20 +56,32 @@ def missing_teacher(session: Session) -> None:
             st.rerun()
 
 
+def exportable(session: Session, teacher: TeacherFacts) -> tuple[list[str], Floats]:
+    """The candidates that can be written, with what each costs: those judged, as far as they are made here,
+    otherwise the family.
+    """
+    predictions = session.predictions
+    if predictions is not None and predictions.cost is not None:
+        ours = [i for i, name in enumerate(predictions.names) if traits_of(name) is not None]
+        if ours and session.record.family != "paper":
+            return [predictions.names[i] for i in ours], predictions.cost[ours]
+    return [recipe.slug for recipe in session.recipes], expected_costs(teacher, session.recipes)
+
+
 def order_form(session: Session, teacher: TeacherFacts) -> None:
     """Which candidate, in which forms; any candidate can be exported."""
-    names = [recipe.slug for recipe in session.recipes]
+    names, cost = exportable(session, teacher)
     wanted = session.record.chosen or (
         session.decision.recommended.name if session.predictions is not None else names[0]
     )
     left, right = st.columns(2, gap="medium")
     name = left.selectbox("Candidate", names, index=names.index(wanted) if wanted in names else 0)
     is_keras = source_of(session).endswith((".keras", ".h5"))
-    copies = [copy for copy in _COPIES if copy != "keras" or is_keras]
+    copies = [copy for copy in _COPIES if copy != "keras" or is_keras] if recipe_of(name) else []
     formats = right.multiselect("Beside model.onnx, also write", copies, format_func=_COPIES.__getitem__)
     if session.record.chosen and name != session.record.chosen:
         st.badge("not the candidate you chose", icon=":material/warning:", color="orange")
-    stored_note(session, names, costs(teacher, session.recipes), name)
+    stored_note(session, names, cost, name)
     if st.button("Write and check the file", type="primary", icon=":material/inventory_2:"):
         start_export(session, name, formats, evidence_for(session, name))
         st.rerun()

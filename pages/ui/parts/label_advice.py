@@ -21,7 +21,12 @@ def suggested_rows(session: Session) -> tuple[int, ...]:
     predictions = session.predictions
     if predictions is None:
         return ()
-    key = (session.evidence_key, session.record.budget, len(session.rows) // _REFRESH)
+    key = (
+        session.evidence_key,
+        session.record.budget,
+        session.record.max_latency,
+        len(session.rows) // _REFRESH,
+    )
     return session.keep(
         "suggested",
         key,

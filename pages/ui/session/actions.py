@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from engine.family.kinds import AnyRecipe
 from engine.predictions.file import load_predictions, load_sample_predictions
 from engine.recommend.advice import FEW_LABELS
 from engine.samples import SAMPLES
@@ -188,8 +189,18 @@ def start_preview(session: Session) -> None:
 def run_family(session: Session) -> None:
     """Start, or resume, running the family over the target."""
     session.change(keep=Step.RUN, is_live=True)
-    recipes = [[r.bits, r.percentile, r.granularity, r.float_ends] for r in session.recipes]
+    recipes = [recipe.slug for recipe in family_to_run(session)]
     jobs.start(session.folder, "predict", target=session.record.target, recipes=recipes)
+
+
+def family_to_run(session: Session) -> tuple[AnyRecipe, ...]:
+    """The family as it is run: with mixed candidates at the budget, where there is one."""
+    from engine.family.families import make_family, parse_family
+
+    record = session.record
+    if record.family == "paper" or session.teacher is None or record.budget is None:
+        return session.recipes
+    return make_family(parse_family(record.family), session.teacher, record.budget)
 
 
 def use_shipped(session: Session) -> None:

@@ -43,9 +43,11 @@ class Record:
     percentiles: tuple[float, ...] = _at(Step.CANDIDATES, PERCENTILES)
     granularities: tuple[str, ...] = _at(Step.CANDIDATES, ("tensor", "channel"))
     ends: tuple[bool, ...] = _at(Step.CANDIDATES, (False, True))
+    family: str = _at(Step.CANDIDATES, "paper")  # which family: paper (or a grid of one's own), deploy, all
     budget: float | None = _at(Step.CANDIDATES, None)  # share of the float teacher's weight memory
     target: str = _at(Step.TARGET, "")  # where the images are: "sample", or a path
     annotator: str = _at(Step.TARGET, "")  # who is labeling now, if they said so
+    max_latency: float | None = _at(Step.RUN, None)  # share of the float teacher's time
     is_live: bool = _at(Step.RUN, False)  # a sample's family is to be run here, instead of opening what ships
     has_transport: bool = _at(Step.RUN, False)  # optimal transport is slow, so it is scored on request
     chosen: str = _at(Step.CHOICE, "")
@@ -56,7 +58,7 @@ class Record:
     @property
     def has_standard_grid(self) -> bool:
         """Whether the family is the standard one of 72."""
-        return (self.bits, self.percentiles, self.granularities, self.ends) == (
+        return self.family == "paper" and (self.bits, self.percentiles, self.granularities, self.ends) == (
             BITS,
             PERCENTILES,
             ("tensor", "channel"),

@@ -17,6 +17,7 @@ from engine.decide.choose import admissible_under, statistics_of
 from engine.decide.decision import Decision, decide
 from engine.diagnose.comparison import Quality, labeled_rows, quality
 from engine.diagnose.evidence import evidence_problems
+from engine.family.kinds import AnyRecipe
 from engine.predictions.file import load_predictions
 from engine.predictions.ownership import check_predictions
 from engine.rules.statistics import PoolStatistics
@@ -25,7 +26,7 @@ from engine.target import ImageSet
 from engine.target.label_book import Change, Difference, Entry, LabelBook, difference
 from engine.target.label_log import Event, append, read, replay
 from engine.teacher.facts import read_facts
-from engine.types import Bools, LabeledSample, Predictions, Recipe, TeacherFacts, UserError
+from engine.types import Bools, LabeledSample, Predictions, TeacherFacts, UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.session.record import FILES, JOBS, Record, Step
 from pages.ui.show.words import in_fields
@@ -176,10 +177,14 @@ class Session:
         return self.keep("teacher", path.stat().st_mtime_ns, lambda: read_facts(read_json(path) or {}))
 
     @property
-    def recipes(self) -> tuple[Recipe, ...]:
+    def recipes(self) -> tuple[AnyRecipe, ...]:
+        """The family to run: the grid, or one of those people deploy, which depends on the teacher's layers."""
+        from engine.family.families import make_family, parse_family
         from engine.family.recipes import custom_family
 
         r = self.record
+        if r.family != "paper" and self.teacher is not None:
+            return make_family(parse_family(r.family), self.teacher)
         return custom_family(r.bits, r.percentiles, r.granularities, r.ends)  # type: ignore[arg-type]
 
     @property
@@ -312,7 +317,9 @@ class Session:
     @property
     def admissible(self) -> Bools | None:
         predictions = self.require_predictions()
-        return None if predictions.cost is None else admissible_under(predictions, self.record.budget)
+        limit = None if predictions.latency is None else self.record.max_latency
+        budget = None if predictions.cost is None else self.record.budget
+        return admissible_under(predictions, budget, max_latency=limit)
 
     @property
     def decision_key(self) -> Hashable:
@@ -322,6 +329,7 @@ class Session:
             self.rows,
             self.labels,
             self.record.budget,
+            self.record.max_latency,
             self.record.has_transport,
         )
 
