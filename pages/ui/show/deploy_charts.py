@@ -63,7 +63,7 @@ def allocation_bars(layers: pd.DataFrame) -> Drawing:
     weights).
     """
     widths = sorted(layers["bits"].unique())
-    return (
+    bars: alt.Chart = (
         alt.Chart(layers)
         .mark_bar()
         .encode(
@@ -78,3 +78,4 @@ def allocation_bars(layers: pd.DataFrame) -> Drawing:
         )
         .properties(height=180)
     )
+    return bars
