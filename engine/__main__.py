@@ -1,7 +1,7 @@
 """The command line, `anchorpoint` or `python -m engine`: the same functions the app calls, no second path.
 
-`--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 2 = the input is at
-fault, 3 = a bug of ours: one line, and the traceback in a log that the line names (or on stderr with `--debug`).
+`--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 1 = done, and the answer is
+no or not yet (`gate`), 2 = the input is at fault, 3 = a bug of ours: one line, and the traceback in a log that the line names (or on stderr with `--debug`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine import __version__
 from engine.guard.logs import where, write_log
 from engine.types import UserError
 
-COMMANDS = ("predict", "estimate", "select", "export", "verify", "study", "label-next", "app")
+COMMANDS = ("predict", "estimate", "select", "export", "verify", "study", "label-next", "gate", "app")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -98,7 +98,7 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     result: dict[str, Any] = command.run(args)
     print(json.dumps(_finite(result)) if args.json else command.summary(result))
     if result.get("failed") is not True:
-        return 0
+        return 1 if result.get("wanting") is True else 0
     # A finished command may still have found its subject wanting: `verify` fails a pipeline this way.
     if reason := result.get("reason"):
         print(" ".join(str(reason).split()), file=sys.stderr)

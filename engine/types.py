@@ -304,6 +304,10 @@ class LabeledSample:
         return len(self.rows)
 
 
+# How the labels were made: checked by an expert, with normal care, or by a crowd or a program.
+LabelTrust = Literal["checked", "normal", "crowd"]
+LABEL_TRUSTS: tuple[LabelTrust, ...] = ("checked", "normal", "crowd")
+
 Better = Literal["higher", "lower"]
 
 

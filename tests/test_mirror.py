@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Module -> the test file that holds it to account. Modules of one room that are tested together stand together.
 TESTED_IN = {
+    "engine/rules/consensus.py": "rules/test_peers.py",
+    "engine/rules/prediction_powered.py": "rules/test_peers.py",
     "engine/__main__.py": "commands/test_command_line.py",
     "engine/commands/estimate.py": "commands/test_command_line.py",
     "engine/commands/predict_arguments.py": "commands/test_predict.py",
@@ -25,6 +27,7 @@ TESTED_IN = {
     "engine/commands/select.py": "commands/test_command_line.py",
     "engine/commands/verify.py": "commands/test_export.py",
     "engine/decide/choose.py": "commands/test_command_line.py",
+    "engine/decide/drop.py": "decide/test_gate.py",
     "engine/decide/firmness.py": "decide/test_decision.py",
     "engine/decide/tables.py": "decide/test_decision.py",
     "engine/deploy/allocation.py": "deploy/test_mixed.py",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.commands.select import labeled_sample, with_class_names
+from engine.commands.select import add_trust_argument, labeled_sample, with_class_names
 from engine.decide.choose import admissible_under, choose, statistics_of
 from engine.family.cost import read_budget
 from engine.predictions.file import load_predictions
@@ -18,6 +18,7 @@ from engine.recommend.auto import AUTO, prepare
 from engine.recommend.calibrated import calibrate
 from engine.recommend.next_labels import label_next, labels_to_halve
 from engine.recommend.suspects import suspects
+from engine.recommend.trust import label_trust
 from engine.types import LabeledSample, UserError
 
 HELP = "name the images whose labels would decide between the contenders"
@@ -40,11 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g. 1.2MB",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default 0)")
+    add_trust_argument(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     predictions = with_class_names(load_predictions(args.file), args.class_names)
     sample: LabeledSample = labeled_sample(predictions, args.labels)
+    trust = label_trust(args.label_trust)
     if args.seed < 0:
         raise UserError(f"--seed is {args.seed}; give a whole number from 0.")
     if args.count < 1:
@@ -61,9 +64,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         )
     mask = admissible_under(predictions, read_budget(args.budget))
     pool = statistics_of(predictions)
-    choice = choose(AUTO, predictions, sample, pool=pool, admissible=mask)
+    choice = choose(AUTO, predictions, sample, pool=pool, admissible=mask, trust=trust)
     prepared = prepare(predictions, pool)
-    verdict = calibrate(prepared, sample)
+    verdict = calibrate(prepared, sample, trust)
     chances = np.array(choice.details["probability_best"], dtype=np.float64)
     plan = label_next(prepared, verdict, chances, sample.rows, args.count, seed=args.seed)
     return {

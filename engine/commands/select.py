@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.decide.choose import METHODS, admissible_under, choose
+from engine.decide.choose import METHODS, PEERS, admissible_under, choose
 from engine.family.cost import read_budget, stored_costs
 from engine.family.model_file import CONSENSUS
 from engine.predictions.file import load_predictions
+from engine.recommend.trust import label_trust
 from engine.rules.anchors import ANCHORS
 from engine.target.labels import read_labels, sample_from_array
-from engine.types import Choice, Floats, LabeledSample, Predictions, UserError
+from engine.types import LABEL_TRUSTS, Choice, Floats, LabeledSample, Predictions, UserError
 
 HELP = "choose a candidate with one rule, from few or no labels"
 
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--class-names", help="text file with one class name a line, if the predictions carry none"
     )
-    parser.add_argument("--method", required=True, help=f"one of: {', '.join(METHODS)}")
+    parser.add_argument("--method", required=True, help=f"one of: {', '.join((*METHODS, *PEERS))}")
     parser.add_argument(
         "--budget",
         help="memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g. 1.2MB",
@@ -41,8 +42,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}"
     )
+    add_trust_argument(parser)
     parser.add_argument(
         "--floor", type=float, default=1e-8, help="lower clip of probabilities before logarithms"
+    )
+
+
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    """The question how the labels were made, as every command asks it."""
+    parser.add_argument(
+        "--label-trust",
+        default="normal",
+        metavar="|".join(LABEL_TRUSTS),
+        help="how the labels were made: checked by an expert, with normal care (default), or by a crowd or a program",
     )
 
 
@@ -58,6 +70,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         admissible=admissible_under(predictions, budget, max_latency=args.max_latency),
         anchor=args.anchor,
         floor=args.floor,
+        trust=label_trust(args.label_trust),
     )
     runner_up = None if choice.runner_up is None else predictions.names[choice.runner_up]
     record = {**choice_record(choice), "runner_up_name": runner_up, **_memory(predictions, choice.index)}

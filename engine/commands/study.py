@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 import time
 from collections.abc import Callable
@@ -10,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.commands.numbers import numbers, split
+from engine.commands.select import add_trust_argument
 from engine.decide.choose import METHODS
 from engine.family.cost import parse_budget
+from engine.recommend.trust import label_trust
 from engine.rules.anchors import ANCHORS
 from engine.study.protocol.active import ACTIVE
 from engine.study.protocol.config import STUDY_RULES, StudyConfig
+from engine.study.protocol.noise import MATRIX, NOISE_KINDS, UNIFORM
 from engine.study.protocol.run import run_study
 from engine.study.report.page import write_report
 from engine.study.tables.findings import summary as findings
@@ -22,6 +26,7 @@ from engine.types import UserError
 
 HELP = "run the paper's protocol on predictions files and write tables, figures and a report"
 _BAR = 24  # characters
+_MATRIX_BYTES = 32_000_000  # a noise matrix of some thousand classes; more is not read
 _EXAMPLES = {"--budgets": "10,25", "--rates": "0,0.2", "--floors": "1e-8,1e-6"}
 
 
@@ -38,7 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budgets", default=",".join(map(str, default.budgets)), help="numbers of labels, e.g. 10,25,50"
     )
     parser.add_argument("--rates", default="0", help="shares of wrong labels, e.g. 0,.2,.4")
-    parser.add_argument("--rules", help=f"any of: {', '.join(STUDY_RULES)} (default: all but the last)")
+    parser.add_argument(
+        "--noise",
+        default=UNIFORM,
+        help=f"how labels go wrong: {', '.join(NOISE_KINDS)} (default {UNIFORM}), or the path of a CSV with a row"
+        " of weights for each true class, which is the kind matrix",
+    )
+    add_trust_argument(parser)
+    parser.add_argument("--rules", help=f"any of: {', '.join(STUDY_RULES)} (default: all but the last three)")
     parser.add_argument(
         "--active", action="store_true", help="also study `auto` on labels chosen by label-next; takes longer"
     )
@@ -94,6 +106,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _config(args: argparse.Namespace) -> StudyConfig:
     limits = [parse_budget(text) for text in split(args.memory_budgets or "")]
+    matrix = _noise_matrix(args.noise)
     return StudyConfig(
         budgets=numbers(args.budgets, "--budgets", int, _EXAMPLES["--budgets"]),
         rates=numbers(args.rates, "--rates", float, _EXAMPLES["--rates"]),
@@ -102,7 +115,33 @@ def _config(args: argparse.Namespace) -> StudyConfig:
         memory_budgets=(None, *limits),
         anchors=tuple(split(args.anchors)),
         floors=numbers(args.floors, "--floors", float, _EXAMPLES["--floors"]),
+        noise=args.noise if matrix is None else MATRIX,
+        noise_matrix=matrix,
+        label_trust=label_trust(args.label_trust),
     )
+
+
+def _noise_matrix(given: str) -> tuple[tuple[float, ...], ...] | None:
+    """Return the weights of wrong classes in a CSV file, or None if a kind of noise is named."""
+    if given in NOISE_KINDS and given != MATRIX:
+        return None
+    if not Path(given).is_file():
+        raise UserError(
+            f"{given!r} is neither a kind of noise nor a file.",
+            f"Use one of {', '.join(kind for kind in NOISE_KINDS if kind != MATRIX)}, or the path of a CSV file with a"
+            " row of weights for each true class.",
+            option="noise",
+        )
+    with Path(given).open(encoding="utf-8", newline="") as file:
+        text = file.read(_MATRIX_BYTES)
+    try:
+        return tuple(tuple(float(cell) for cell in row) for row in csv.reader(text.splitlines()) if row)
+    except ValueError:
+        raise UserError(
+            f"{given} holds something that is not a number.",
+            "Give numbers with commas between.",
+            option="noise",
+        ) from None
 
 
 def _rules(args: argparse.Namespace) -> tuple[str, ...]:

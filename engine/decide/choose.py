@@ -11,15 +11,20 @@ import numpy as np
 
 from engine.family.cost import SizeBudget, admissible
 from engine.recommend.advice import warnings_for
-from engine.recommend.auto import AUTO, CALIBRATED_RULES, calibrated_choice
+from engine.recommend.auto import AUTO, CALIBRATED_RULES, NO_LABELS, calibrated_choice
 from engine.rules.anchors import ANCHORS, anchor_scores
+from engine.rules.consensus import consensus_scores
 from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE, estimate, precision_order
+from engine.rules.prediction_powered import powered_losses
 from engine.rules.statistics import FLOOR, PoolStatistics, pool_statistics
 from engine.rules.supervised import SUPERVISED, runner_up_of, sample_evidence, select
-from engine.types import Bools, Choice, Estimate, Floats, LabeledSample, Predictions, UserError
+from engine.types import Bools, Choice, Estimate, Floats, LabeledSample, LabelTrust, Predictions, UserError
 
 RECOMMENDED = AUTO  # the rule whose pick the app and the command line put first
 METHODS: tuple[str, ...] = (*CALIBRATED_RULES, *SUPERVISED, *LABEL_FREE, HIGHEST_PRECISION)
+# Published rules to compare with: by name only, so that a default study and the app's table stay the paper's.
+CODA, PPI = "coda", "ppi"
+PEERS: tuple[str, ...] = (CODA, PPI)
 
 
 def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStatistics:
@@ -107,18 +112,19 @@ def choose(
     anchor: str = "pool",
     floor: float = FLOOR,
     repetition: int = 0,
+    trust: LabelTrust = "normal",
 ) -> Choice:
     """Run one rule on predictions (and, for supervised rules, a labeled sample) and return its Choice with
     warnings.
 
     `pool` saves recomputing the shared statistics; `repetition` seeds the permutation control and the
-    subsample anchor.
+    subsample anchor; `trust` says how the labels were made, which the recommendation heeds.
     """
-    if method not in METHODS:
-        raise UserError(f"unknown method {method!r}. Use one of: {', '.join(METHODS)}.")
+    if method not in (*METHODS, *PEERS):
+        raise UserError(f"unknown method {method!r}. Use one of: {', '.join((*METHODS, *PEERS))}.")
     if anchor not in ANCHORS:
         raise UserError(f"unknown anchor {anchor!r}. Use one of: {', '.join(ANCHORS)}.")
-    if method in SUPERVISED and (sample is None or sample.n == 0):
+    if (method in SUPERVISED or method == PPI) and (sample is None or sample.n == 0):
         raise UserError(
             f"{method} needs labels and got none. Give a labels CSV, or use a label-free rule such as"
             " distortion."
@@ -126,9 +132,13 @@ def choose(
     if method == HIGHEST_PRECISION:
         order = precision_order(predictions.names, predictions.cost)
         return _label_free_choice(estimate(method, order, "higher", admissible), predictions)
+    if method in PEERS:
+        return _peer_choice(method, predictions, sample or NO_LABELS, admissible, floor)
     pool = pool or statistics_of(predictions, floor=floor)
     if method in CALIBRATED_RULES:
-        return calibrated_choice(method, predictions, pool, sample, admissible=admissible, floor=floor)
+        return calibrated_choice(
+            method, predictions, pool, sample, admissible=admissible, floor=floor, trust=trust
+        )
     if method in LABEL_FREE:
         rule = LABEL_FREE[method]
         return _label_free_choice(estimate(method, rule.score(pool), rule.better, admissible), predictions)
@@ -144,6 +154,19 @@ def choose(
     return replace(
         choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=sample.labels)
     )
+
+
+def _peer_choice(
+    method: str, predictions: Predictions, sample: LabeledSample, admissible: Bools | None, floor: float
+) -> Choice:
+    if method == CODA:
+        verdict = estimate(method, consensus_scores(predictions.candidates, sample), "higher", admissible)
+    else:
+        losses = powered_losses(
+            predictions.teacher, predictions.candidates, sample.rows, sample.labels, floor
+        )
+        verdict = estimate(method, losses, "lower", admissible)
+    return replace(_label_free_choice(verdict, predictions), n_labels=sample.n)
 
 
 def _label_free_choice(verdict: Estimate, predictions: Predictions) -> Choice:

@@ -17,7 +17,7 @@ from engine.recommend.doubt import SURE
 from engine.rules.label_free import HIGHEST_PRECISION, passes_for
 from engine.rules.statistics import BY_ROW, DISTORTION, FLOOR, PoolStatistics
 from engine.rules.supervised import SUPERVISED
-from engine.types import Bools, Choice, LabeledSample, Predictions, UserError
+from engine.types import Bools, Choice, LabeledSample, LabelTrust, Predictions, UserError
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +60,11 @@ def decide(
     admissible: Bools | None = None,
     *,
     skip: Collection[str] = (),
+    trust: LabelTrust = "normal",
 ) -> Decision:
     """Run every rule that the evidence allows except those to `skip`, and gather the tables.
+
+    `trust` says how the labels were made.
 
     Raises UserError if no candidate is admissible.
     """
@@ -71,7 +74,9 @@ def decide(
     pool.need(DISTORTION, BY_ROW, *passes_for(methods))  # one pass for all of them and for the table
     for method in methods:
         try:
-            choices[method] = choose(method, predictions, given, pool=pool, admissible=admissible)
+            choices[method] = choose(
+                method, predictions, given, pool=pool, admissible=admissible, trust=trust
+            )
         except UserError:
             # The only rule that may not apply to foreign candidates: it needs slugs or costs to know the
             # precision.

@@ -1,34 +1,28 @@
 """The calibrated rule: expected loss under a recalibrated reference, weighed and corrected by a few noisy
 labels.
 
-Sees arrays only. Labels may be wrong at a symmetric rate η. They weigh the hypotheses (see hypotheses.py), no
-single one is picked; they teach the class shares where a hypothesis leaves those open; and they correct the
-expected loss by what they saw themselves.
+Sees arrays only. Labels may be wrong at a rate η (see channel.py). They weigh the hypotheses (see hypotheses.py), no
+single one is picked; they teach the class shares where a hypothesis leaves those open (see shares.py); and they
+correct the expected loss by what they saw themselves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from engine.recommend.hypotheses import KAPPA_LABELS, SMALLEST, TEMPERATURES, CalibratedPool, soften
-from engine.types import Floats, Ints, LabeledSample
+from engine.recommend.channel import at_labels, likelihoods, signal, unbiased
+from engine.recommend.hypotheses import CalibratedPool
+from engine.recommend.shares import learn_shares
+from engine.recommend.trust import ErrorPrior, error_prior
+from engine.types import Bools, Floats, Ints, LabeledSample, LabelTrust
 
-# Equally probable, on a grid that is denser near 0. A prior that trusted labels more lost under noise.
-ERROR_RATES = np.array([0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5])
-# of the rate at which labels say nothing, (K-1)/K; beyond it the correction would divide by almost nothing
-MOST_NOISE = 0.8
-SHARE_SD = 1.0  # prior sd of a learned class share's log odds
 # nats per unit of SoftmaxCorr before any label; clean labels at which that is halved
-SHAPE_WEIGHT, SHAPE_LABELS = (
-    2.0,
-    30.0,
-)
+SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 30.0
 LABELS_A_STRATUM, MAX_STRATA = 10, 5  # post-stratification of the labeled sample, see `_sample_weights`
-_SHARE_STEPS, _DAMPING = 6, 0.7
-_NEGLIGIBLE = 1e-3  # of the largest weight: hypotheses below it keep the expected losses they started with
+CHECKED_LABELS = 15.0  # checked labels at which the correction has half its weight, at the latest
+NEGLIGIBLE = 1e-3  # of the largest weight: hypotheses below it keep the expected losses they started with
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +30,8 @@ class Calibrated:
     """The rule's verdict: scores (M,) = anchor + kappa·correction, and what the labels say about the
     hypotheses.
 
-    weights (E, H) is the posterior over error rates and hypotheses, from log_prior (H,) that charges learned
-    class shares; bias (H, K) and expected (H, M) are the pool's with the shares learned. residuals (M, n) are
+    weights (E, H) is the posterior over errors (rates and confused, both (E,)) and hypotheses, from log_prior (H,) that charges learned
+    class shares; trust is what was said of the labels; bias (H, K) and expected (H, M) are the pool's with the shares learned. residuals (M, n) are
     the weighted supervised terms, one per label; belief (n,) is the probability that each observed label is
     right; effective is how many clean labels these are worth. penalty (M,) is what `auto` adds for outputs
     that look less like distinct classes, by SoftmaxCorr. That takes classes for equally frequent, so it
@@ -50,6 +44,7 @@ class Calibrated:
     kappa: float
     effective: float
     penalty: Floats
+    trust: LabelTrust
     weights: Floats
     log_prior: Floats
     bias: Floats
@@ -57,6 +52,7 @@ class Calibrated:
     residuals: Floats
     belief: Floats
     rates: Floats
+    confused: Bools
 
     @property
     def hypothesis_weights(self) -> Floats:
@@ -70,120 +66,127 @@ class Calibrated:
 
     @property
     def error_rate(self) -> float:
-        """Posterior mean of η."""
+        """Posterior mean of η, whatever the kind of error."""
         return float(self.weights.sum(axis=1) @ self.rates)
 
 
-def calibrate(pool: CalibratedPool, sample: LabeledSample) -> Calibrated:
+def calibrate(pool: CalibratedPool, sample: LabeledSample, trust: LabelTrust = "normal") -> Calibrated:
     """Weigh the hypotheses by the labels and score every candidate; an empty sample leaves the prior.
 
-    The label's likelihood is (1-η)·r(y) + η/(K-1)·(1-r(y)) under reference r. The correction is the mean over
-    S of the loss at the label, unbiased for the symmetric channel at the mean η, minus the loss that the mean
-    reference expects there.
+    A label's likelihood is (1-η)·r(y) plus what errors add under reference r, with η as `trust` allows. The score is
+    the expected loss (anchor) plus kappa times what the labels saw beyond it (correction).
     """
-    rates, n, k = error_rates(pool.n_classes), sample.n, pool.n_classes
-    bias, log_prior = _learn_shares(pool, sample, rates)
+    prior = error_prior(trust, pool.n_classes)
+    posterior = _weigh(pool, sample, prior)
+    by_hypothesis = posterior.weights.sum(axis=0)
+    expected = _expected_with(pool, posterior.bias, by_hypothesis)
+    anchor = by_hypothesis @ expected
+    # The unbiased loss has about 1 / signal² times the variance of the plain one.
+    effective = sample.n * sum(kind.weight * kind.signal**2 for kind in posterior.kinds)
+    residuals = _residuals(pool, sample, posterior)
+    correction = residuals.mean(axis=1) if sample.n else np.zeros(len(anchor))
+    half = pool.kappa_labels if trust != "checked" else min(pool.kappa_labels, CHECKED_LABELS)
+    kappa = effective / (effective + half)
+    return Calibrated(
+        scores=anchor + kappa * correction,
+        anchor=anchor,
+        correction=correction,
+        kappa=kappa,
+        effective=effective,
+        penalty=_penalty(pool, float(by_hypothesis @ pool.evenness), effective),
+        trust=trust,
+        weights=posterior.weights,
+        log_prior=posterior.log_prior,
+        bias=posterior.bias,
+        expected=expected,
+        residuals=residuals,
+        belief=posterior.belief,
+        rates=prior.rates,
+        confused=prior.confused,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """One kind of label error: its posterior weight, mean error rate, the signal that leaves, and its confusion
+    matrix (None: symmetric).
+    """
+
+    weight: float
+    rate: float
+    signal: float
+    confusion: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """What the labels say of hypotheses and errors: weights (E, H), references (H, n, K) on the labeled rows, belief
+    (n,) that each label is right, and the kinds of errors.
+    """
+
+    weights: Floats
+    log_prior: Floats
+    bias: Floats
+    references: Floats
+    belief: Floats
+    kinds: tuple[_Kind, ...]
+
+
+def _weigh(pool: CalibratedPool, sample: LabeledSample, prior: ErrorPrior) -> _Posterior:
+    bias, log_prior = learn_shares(pool, sample, prior.symmetric)
     references = pool.references(sample.rows, bias)
-    at_label = at_labels(references, sample.labels)
-    likelihood = likelihoods(at_label, rates, k)
-    log_weights = np.log(likelihood).sum(axis=2) + log_prior
+    likelihood = likelihoods(prior, references, sample.labels, pool.confusion)
+    log_weights = np.log(likelihood).sum(axis=2) + log_prior + prior.log_odds[:, None]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    by_hypothesis = weights.sum(axis=0)
-    expected = _expected_with(pool, bias, by_hypothesis)
-    anchor = by_hypothesis @ expected
-    belief = np.einsum("eh,ehn->n", weights, (1 - rates)[:, None, None] * at_label / likelihood)
-    rate = float(weights.sum(axis=1) @ rates)
-    signal = 1 - k * rate / (k - 1)
-    effective = n * signal**2  # the unbiased loss has about 1 / signal² times the variance
-    losses, mean = pool.losses(sample.rows), np.einsum("h,hnk->nk", by_hypothesis, references)
-    seen = (losses[:, np.arange(n), sample.labels] - rate / (k - 1) * losses.sum(axis=2)) / signal
-    residuals = (seen - np.einsum("nk,mnk->mn", mean, losses)) * _sample_weights(pool.contest, sample.rows)
-    correction = residuals.mean(axis=1) if n else np.zeros(len(anchor))
-    kappa = effective / (effective + KAPPA_LABELS)
-    scores = anchor + kappa * correction
-    # The square makes it fade late, then fast: few labels cannot replace it, many must be able to overrule
-    # it.
-    penalty = (
-        SHAPE_WEIGHT
-        * float(by_hypothesis @ pool.evenness)
-        / (1 + (effective / SHAPE_LABELS) ** 2)
-        * pool.shape
-    )
-    return Calibrated(
-        scores,
-        anchor,
-        correction,
-        kappa,
-        effective,
-        penalty,
-        weights,
-        log_prior,
-        bias,
-        expected,
-        residuals,
-        belief,
-        rates,
+    right = (1 - prior.rates)[
+        :, None
+    ] * weights  # times the label's chance over its likelihood, summed over (E, H)
+    belief = np.einsum("eh,ehn->hn", right, 1 / likelihood) * at_labels(references, sample.labels)
+    return _Posterior(
+        weights=weights,
+        log_prior=log_prior,
+        bias=bias,
+        references=references,
+        belief=belief.sum(axis=0),
+        kinds=_kinds(pool, weights.sum(axis=1), prior),
     )
 
 
-def error_rates(n_classes: int) -> Floats:
-    """Return the grid of η (E,), short of the rate at which labels carry no information."""
-    return np.asarray(np.minimum(ERROR_RATES, MOST_NOISE * (n_classes - 1) / n_classes))
+def _kinds(pool: CalibratedPool, by_rate: Floats, prior: ErrorPrior) -> tuple[_Kind, ...]:
+    """Return the kinds of errors that count, their weights summing to one."""
+    found = []
+    for confused, confusion in ((False, None), (True, pool.confusion)):
+        chosen = prior.confused == confused
+        weight = float(by_rate[chosen].sum())
+        if weight > NEGLIGIBLE:
+            rate = float(by_rate[chosen] @ prior.rates[chosen]) / weight
+            left = signal(rate, pool.n_classes, confusion)
+            found.append(_Kind(weight=weight, rate=rate, signal=left, confusion=confusion))
+    total = sum(kind.weight for kind in found)
+    return tuple(
+        _Kind(weight=kind.weight / total, rate=kind.rate, signal=kind.signal, confusion=kind.confusion)
+        for kind in found
+    )
 
 
-def at_labels(references: Floats, labels: Ints) -> Floats:
-    """Return each hypothesis' probability of the observed labels, (H, n), never quite zero."""
-    return np.maximum(references[:, np.arange(len(labels)), labels], SMALLEST)
-
-
-def likelihoods(at_label: Floats, rates: Floats, n_classes: int) -> Floats:
-    """Return the probability of observing each label through the symmetric channel, (E, H, n), from at_label
-    (H, n).
+def _residuals(pool: CalibratedPool, sample: LabeledSample, posterior: _Posterior) -> Floats:
+    """Return (M, n): the loss at each label, made unbiased for the errors at their mean rate, minus the loss that the
+    mean reference expects there; weighed so that every stratum of the pool has its share.
     """
-    rate = rates[:, None, None]
-    return np.asarray((1 - rate) * at_label + rate / (n_classes - 1) * (1 - at_label))
+    losses = pool.losses(sample.rows)
+    mean = np.einsum("h,hnk->nk", posterior.weights.sum(axis=0), posterior.references)
+    residuals = -np.einsum("nk,mnk->mn", mean, losses)
+    for kind in posterior.kinds:
+        residuals += kind.weight * unbiased(losses, sample.labels, kind.rate, kind.confusion)
+    return np.asarray(residuals * _sample_weights(pool.contest, sample.rows))
 
 
-def _learn_shares(pool: CalibratedPool, sample: LabeledSample, rates: Floats) -> tuple[Floats, Floats]:
-    """Return bias (H, K) with the open class shares fitted to the labels, and log_prior (H,) charged for it
-    (Laplace).
-
-    A few damped diagonal Newton steps towards the mode of likelihood times N(start, SHARE_SD²), η averaged by
-    its posterior.
-    """
-    bias, log_prior = pool.bias.copy(), pool.log_prior.copy()
-    if sample.n == 0:
-        return bias, log_prior
-    open_, labels, k = np.flatnonzero(pool.learned), sample.labels, pool.n_classes
-    log_refs, start = pool.log_refs[:, sample.rows][pool.ref[open_]], pool.bias[open_]
-    moved, precision = start.copy(), 1 / SHARE_SD**2
-    for _ in range(_SHARE_STEPS):
-        references = soften(log_refs, pool.temperature[open_], moved)
-        at_label = at_labels(references, labels)
-        likelihood = likelihoods(at_label, rates, k)
-        by_rate = np.log(likelihood).sum(axis=2)
-        by_rate = np.exp(by_rate - by_rate.max(axis=0))
-        by_rate /= by_rate.sum(axis=0)
-        # posterior of the true class minus the reference: r·(wrong / likelihood - 1), and what the observed
-        # class gains
-        kept = np.einsum("eh,ehn->hn", by_rate * (rates / (k - 1))[:, None], 1 / likelihood) - 1
-        gain = (
-            np.einsum("eh,ehn->hn", by_rate * (1 - rates - rates / (k - 1))[:, None], 1 / likelihood)
-            * at_label
-        )
-        slope = (
-            np.einsum("hn,hnk->hk", kept, references) + gain @ np.eye(k)[labels] - precision * (moved - start)
-        )
-        information = (references * (1 - references)).sum(axis=1)
-        moved += _DAMPING * np.clip(slope / (information + precision), -1, 1)
-    references = soften(log_refs, pool.temperature[open_], moved)
-    information = (references * (1 - references)).sum(axis=1)
-    bias[open_] = moved
-    log_prior[open_] -= 0.5 * (precision * (moved - start) ** 2 + np.log1p(information / precision)).sum(
-        axis=1
-    )
-    return bias, log_prior
+def _penalty(pool: CalibratedPool, evenness: float, effective: float) -> Floats:
+    # The square makes it fade late, then fast: few labels cannot replace it, many must be able to overrule it.
+    # It tells children that collapse from those that do not; among peers it says little.
+    weight = SHAPE_WEIGHT * pool.kinship * evenness / (1 + (effective / SHAPE_LABELS) ** 2)
+    return np.asarray(weight * pool.shape)
 
 
 def _expected_with(pool: CalibratedPool, bias: Floats, weights: Floats) -> Floats:
@@ -192,7 +195,7 @@ def _expected_with(pool: CalibratedPool, bias: Floats, weights: Floats) -> Float
     """
     expected = pool.expected
     moved = np.flatnonzero(
-        pool.learned & (weights > _NEGLIGIBLE * weights.max()) & np.any(bias != pool.bias, axis=1)
+        pool.learned & (weights > NEGLIGIBLE * weights.max()) & np.any(bias != pool.bias, axis=1)
     )
     if len(moved):
         change = pool.references(pool.few, bias, moved) - pool.references(pool.few, None, moved)
@@ -219,33 +222,11 @@ def _sample_weights(contest: Floats, rows: Ints) -> Floats:
     return np.asarray(weights / weights.mean())
 
 
-def posterior_summary(pool: CalibratedPool, verdict: Calibrated) -> dict[str, Any]:
-    """Return the posterior of T, η and the class shares, JSON-ready: grids with their probabilities, and
-    plain averages.
-
-    The temperature is that of a reference whose class shares may have been moved, so it does not say whether
-    the teacher is too sure: its mean confidence beside the share of its answers that the posterior expects to
-    be right does.
-    """
-    by_hypothesis = verdict.hypothesis_weights
-    kept = np.flatnonzero(by_hypothesis > _NEGLIGIBLE * by_hypothesis.max())
-    teacher = np.exp(pool.log_refs[0, pool.few])
-    belief = np.einsum(
-        "h,hnk->nk",
-        by_hypothesis[kept] / by_hypothesis[kept].sum(),
-        pool.references(pool.few, verdict.bias, kept),
-    )
-    by_temperature = [float(by_hypothesis[pool.temperature == t].sum()) for t in TEMPERATURES]
-    return {
-        "temperature": float(np.exp(by_hypothesis @ np.log(pool.temperature))),
-        "temperature_grid": [float(t) for t in TEMPERATURES],
-        "temperature_posterior": by_temperature,
-        "error_rate": verdict.error_rate,
-        "error_rate_grid": [float(rate) for rate in verdict.rates],
-        "error_rate_posterior": [float(weight) for weight in verdict.weights.sum(axis=1)],
-        "evenness": float(by_hypothesis @ pool.evenness),
-        "teacher_weight": float(by_hypothesis[pool.ref == 0].sum()),
-        "teacher_confidence": float(teacher.max(axis=1).mean()),
-        "teacher_accuracy": float(belief[np.arange(len(belief)), teacher.argmax(axis=1)].mean()),
-        "kappa": verdict.kappa,
-    }
+def posterior_belief(pool: CalibratedPool, verdict: Calibrated, rows: Ints | slice = slice(None)) -> Floats:
+    """Return the class probabilities that the posterior expects on some rows, (n, K), one hypothesis at a time."""
+    weights = verdict.hypothesis_weights
+    kept = np.flatnonzero(weights > NEGLIGIBLE * weights.max())
+    total = np.zeros(pool.log_refs[0, rows].shape)
+    for hypothesis in kept:
+        total += weights[hypothesis] * pool.references(rows, verdict.bias, np.array([hypothesis]))[0]
+    return np.asarray(total / weights[kept].sum())

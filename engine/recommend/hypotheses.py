@@ -1,9 +1,9 @@
 """What the target's true class probabilities might be: the hypotheses of the calibrated rule, before any
 label is seen.
 
-Sees arrays only. A hypothesis is a reference (teacher, or teacher and healthy candidates), its temperature T
-and what is assumed of the class shares: the reference's own, equal ones, or shares to be learned from the
-labels.
+Sees arrays only. A hypothesis is a reference (the teacher, the teacher with healthy candidates, or the consensus of
+all candidates), its temperature T and what is assumed of the class shares: the reference's own, equal ones, or
+shares to be learned from the labels.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.recommend.channel import SMALLEST, confusions
 from engine.rules.label_free import softmax_corr
 from engine.rules.statistics import FLOOR, PoolStatistics
 from engine.types import Bools, Floats, Ints
@@ -21,12 +22,20 @@ LOG_T_MEAN, LOG_T_SD = 0.1, 0.7  # the best T of most development families lay b
 # Class shares: how far they are evened out (0 = the reference's own), whether labels may move them, and prior
 # odds.
 SHARES = ((0.0, False, 1.0), (1.0, False, 3.0), (0.5, True, 1.0))
+TEACHER, MIXED, CONSENSUS = 0, 1, 2  # the references, in the order of `log_refs`
 HEALTH = 0.15  # nats of distortion at which a candidate counts 1/e in the mixed reference
-KAPPA_LABELS = 40.0  # labels at which the supervised correction gets half its weight
-SMALLEST = 1e-6  # no reference excludes a label altogether
+# Nats of distortion between the teacher and its nearest other candidate at which kinship is 1/e. A family made from
+# the teacher has near copies of it (0.01 and less on all development families), peers do not (0.08 and more).
+KIN = 0.05
+# Prior odds of the consensus beside 1 for each reference that follows the teacher, among children and among peers.
+CONSENSUS_ODDS = (0.3, 4.0)
+# Labels at which the supervised correction gets half its weight, among children and among peers: the losses of peers
+# differ more, so labels tell sooner.
+KAPPA_LABELS = (40.0, 15.0)
 FEW_ROWS = (
     512  # rows on which learned class shares change the expected losses; the rest of the pool follows them
 )
+_COPY = 1e-6  # distortion below which a candidate is the teacher itself
 _BALANCE_ROWS, _BALANCE_STEPS, _STEP = 2000, 15, 0.8
 _BLOCK = 1 << 22  # reference entries held at a time
 
@@ -37,10 +46,11 @@ class CalibratedPool:
 
     log_refs (C, N, K) are the references' log probabilities; a hypothesis sharpens reference `ref` by
     `temperature` and adds `bias` (H, K), which is only a start where it is `learned` (H,). expected (H, M) is
-    the mean pool loss of each candidate if the hypothesis held. log_prior (H,). contest (N,) says how far one
-    label on that image would move healthy candidates apart. shape (M,) is how far a candidate's SoftmaxCorr
-    lies below the family's best. few (at most FEW_ROWS,) are rows spread over the pool, few_losses (M,
-    len(few) * K) the losses there.
+    the mean pool loss of each candidate if the hypothesis held. log_prior (H,). kinship is 1 if the candidates
+    were made from the teacher and 0 if they are its peers. confusion (K, K) is what a label becomes if similar
+    classes are confused. contest (N,) says how far one label on that image
+    would move healthy candidates apart. shape (M,) is how far a candidate's SoftmaxCorr lies below the family's
+    best. few (at most FEW_ROWS,) are rows spread over the pool, few_losses (M, len(few) * K) the losses there.
     """
 
     candidates: Floats
@@ -51,6 +61,8 @@ class CalibratedPool:
     learned: Bools
     bias: Floats
     log_prior: Floats
+    kinship: float
+    confusion: Floats
     expected: Floats
     contest: Floats
     shape: Floats
@@ -61,6 +73,11 @@ class CalibratedPool:
     @property
     def n_classes(self) -> int:
         return int(self.candidates.shape[2])
+
+    @property
+    def kappa_labels(self) -> float:
+        """Labels at which the supervised correction gets half its weight."""
+        return self.kinship * KAPPA_LABELS[0] + (1 - self.kinship) * KAPPA_LABELS[1]
 
     def references(
         self, rows: Ints | slice, bias: Floats | None = None, which: Ints | slice = slice(None)
@@ -80,50 +97,99 @@ class CalibratedPool:
 
 def calibrated_pool(teacher: Floats, pool: PoolStatistics, *, floor: float = FLOOR) -> CalibratedPool:
     """Prepare the rule for teacher (N, K) and the pool's candidates (M, N, K)."""
-    log_refs = _references(np.asarray(teacher, dtype=np.float64), pool, floor)
-    grid = [(c, t, *shares) for c in range(len(log_refs)) for shares in SHARES for t in TEMPERATURES]
-    ref, temperature, evenness, learned, odds = (np.array(column) for column in zip(*grid, strict=True))
-    n_images = log_refs.shape[1]
-    bias = _balance(log_refs[:, :: max(1, n_images // _BALANCE_ROWS)][ref], temperature, evenness)
-    log_prior = -0.5 * ((np.log(temperature) - LOG_T_MEAN) / LOG_T_SD) ** 2 + np.log(odds)
-    log_prior -= np.log(np.exp(log_prior).sum())
-    few = (
-        np.unique(np.linspace(0, n_images - 1, FEW_ROWS).astype(np.int64))
-        if n_images > FEW_ROWS
-        else np.arange(n_images)
-    )
-    empty, corr = np.empty(0), softmax_corr(pool)
+    log_refs, kin = _references(np.asarray(teacher, dtype=np.float64), pool, floor), kinship(pool.distortion)
+    grid = _grid(kin)
+    n_images, empty, corr = log_refs.shape[1], np.empty(0), softmax_corr(pool)
+    balanced = log_refs[:, :: max(1, n_images // _BALANCE_ROWS)][grid.ref]
+    few = _few_rows(n_images)
     prepared = CalibratedPool(
-        pool.candidates,
-        log_refs,
-        ref,
-        temperature,
-        evenness,
-        learned,
-        bias,
-        log_prior,
-        empty,
-        empty,
-        corr.max() - corr,
-        few,
-        empty,
-        floor,
+        candidates=pool.candidates,
+        log_refs=log_refs,
+        ref=grid.ref,
+        temperature=grid.temperature,
+        evenness=grid.evenness,
+        learned=grid.learned,
+        bias=_balance(balanced, grid.temperature, grid.evenness),
+        log_prior=grid.log_prior,
+        kinship=kin,
+        confusion=_confusion(log_refs, kin),
+        expected=empty,
+        contest=empty,
+        shape=corr.max() - corr,
+        few=few,
+        few_losses=empty,
+        floor=floor,
     )
     expected, contest = _expected_losses(prepared, np.exp(-pool.distortion / HEALTH))
     few_losses = prepared.losses(few).reshape(len(pool.candidates), -1)
     return replace(prepared, expected=expected, contest=contest, few_losses=few_losses)
 
 
+def kinship(distortion: Floats) -> float:
+    """Return how surely the candidates were made from the teacher, 0 to 1, from their distortion (M,).
+
+    The nearest candidate that is not the teacher itself decides: exp(-distortion / KIN).
+    """
+    others = distortion[distortion > _COPY]
+    return float(np.exp(-others.min() / KIN)) if len(others) else 1.0
+
+
+def _confusion(log_refs: Floats, kin: float) -> Floats:
+    teacher, mixed, consensus = np.exp(log_refs)
+    return confusions(kin * mixed + (1 - kin) * consensus, teacher)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """The hypotheses (H,) without their class biases."""
+
+    ref: Ints
+    temperature: Floats
+    evenness: Floats
+    learned: Bools
+    log_prior: Floats
+
+
+def _grid(kin: float) -> _Grid:
+    """Return every reference with every assumption on class shares and every temperature, and their prior."""
+    odds = (1.0, 1.0, kin * CONSENSUS_ODDS[0] + (1 - kin) * CONSENSUS_ODDS[1])
+    rows = [
+        (ref, temperature, evenness, learned, odds[ref] * share_odds)
+        for ref in (TEACHER, MIXED, CONSENSUS)
+        for evenness, learned, share_odds in SHARES
+        for temperature in TEMPERATURES
+    ]
+    refs, temperatures, evennesses, learneds, all_odds = (
+        np.array(column) for column in zip(*rows, strict=True)
+    )
+    log_prior = -0.5 * ((np.log(temperatures) - LOG_T_MEAN) / LOG_T_SD) ** 2 + np.log(all_odds)
+    return _Grid(
+        ref=refs,
+        temperature=temperatures,
+        evenness=evennesses,
+        learned=learneds,
+        log_prior=log_prior - np.log(np.exp(log_prior).sum()),
+    )
+
+
+def _few_rows(n_images: int) -> Ints:
+    if n_images <= FEW_ROWS:
+        return np.arange(n_images)
+    return np.unique(np.linspace(0, n_images - 1, FEW_ROWS).astype(np.int64))
+
+
 def _references(teacher: Floats, pool: PoolStatistics, floor: float) -> Floats:
-    """Return log probabilities (2, N, K): the teacher, and its mixture with candidates weighed by
-    exp(-distortion).
+    """Return log probabilities (3, N, K): the teacher, its mixture with candidates weighed by exp(-distortion),
+    and the consensus, the mean of all candidates.
     """
     weights = np.exp(-pool.distortion / HEALTH)
-    mixed = teacher.copy()
+    mixed, consensus = teacher.copy(), np.zeros_like(teacher)
     for weight, probs in zip(weights, pool.candidates, strict=True):
+        consensus += probs
         if weight > 1e-4:
             mixed += weight * probs
-    return np.asarray(np.log(np.maximum(np.stack([teacher, mixed / (1 + weights.sum())]), floor)))
+    stacked = np.stack([teacher, mixed / (1 + weights.sum()), consensus / len(weights)])
+    return np.asarray(np.log(np.maximum(stacked, floor)))
 
 
 def soften(log_refs: Floats, temperature: Floats, bias: Floats) -> Floats:

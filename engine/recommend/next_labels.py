@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.recommend.calibrated import Calibrated, calibrate
+from engine.recommend.calibrated import Calibrated, calibrate, posterior_belief
 from engine.recommend.doubt import recommendation
 from engine.recommend.hypotheses import CalibratedPool, contested
 from engine.types import Bools, Floats, Ints, LabeledSample
@@ -61,14 +61,10 @@ def label_next(
 
 def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats) -> Floats:
     """Return how contested every row is between the contenders, (N,)."""
-    weights = verdict.hypothesis_weights
-    kept = np.flatnonzero(weights > 1e-3 * weights.max())
     parts = []
     for start in range(0, pool.candidates.shape[1], _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        belief = np.einsum(
-            "h,hnk->nk", weights[kept] / weights[kept].sum(), pool.references(rows, verdict.bias, kept)
-        )
+        belief = posterior_belief(pool, verdict, rows)
         parts.append(contested(belief, pool.losses(rows)[contenders], chances))
     return np.concatenate(parts)
 
@@ -102,7 +98,7 @@ def labels_to_halve(
             extended = LabeledSample(
                 np.concatenate([sample.rows, free[:more]]), np.concatenate([sample.labels, labels[:more]])
             )
-            pick, doubt = recommendation(calibrate(pool, extended), admissible=admissible)
+            pick, doubt = recommendation(calibrate(pool, extended, verdict.trust), admissible=admissible)
             later.append(doubt.regret[pick])
         if np.mean(later) <= now / 2:
             return more
@@ -110,7 +106,7 @@ def labels_to_halve(
 
 
 def _imagine(pool: CalibratedPool, verdict: Calibrated, rows: Ints, rng: np.random.Generator) -> Ints:
-    """Draw labels (n,) for rows from one hypothesis and error rate of the posterior."""
+    """Draw labels (n,) for rows from one hypothesis and error rate of the posterior, errors towards any class."""
     drawn = rng.choice(verdict.weights.size, p=verdict.weights.ravel())
     rate_index, hypothesis = np.unravel_index(drawn, verdict.weights.shape)
     probs = pool.references(rows, verdict.bias, np.array([hypothesis]))[0]

@@ -1,6 +1,7 @@
-"""Labels worth a second look: those the evidence contradicts, and those that alone decide the choice.
+"""Labels worth a second look: those that even evidence that takes every label as right cannot explain.
 
-Sees arrays only. Says which labels and why; it never changes or drops one.
+Sees arrays only. Says which labels and why; it never changes or drops one. Precision comes first: a person who is
+asked to check right labels stops checking.
 """
 
 from __future__ import annotations
@@ -9,11 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.recommend.calibrated import Calibrated, at_labels, likelihoods
+from engine.recommend.calibrated import Calibrated
+from engine.recommend.channel import at_labels, likelihoods
 from engine.recommend.hypotheses import CalibratedPool
+from engine.recommend.trust import error_prior
 from engine.types import Bools, Floats, LabeledSample
 
-UNLIKELY = 0.5  # labels less probable than this are worth a look
+UNLIKELY = 0.5  # only labels that are more probably wrong than right are worth a look
+# And only those that the hypotheses, weighed as if every label were right, give less than this share of chance (a
+# guess gives 1/K). A teacher that is sure and wrong is contradicted by many labels, so weighed like that it is no
+# longer sure, and none of them is listed. At 10 % flipped labels, 9 of 10 listed ones are wrong.
+EXCLUDED, MOST_EXCLUDED = 0.15, 0.03
 
 
 @dataclass(frozen=True)
@@ -37,28 +44,38 @@ def suspects(
     admissible: Bools | None = None,
     limit: int = 10,
 ) -> list[Suspect]:
-    """Return labels that are probably wrong or whose removal changes the pick, least probable first, at most
-    `limit`.
+    """Return the labels that are almost certainly wrong, least probable first, at most `limit`; none of those that
+    were checked by an expert.
     """
-    if sample.n == 0:
+    if sample.n == 0 or verdict.trust == "checked":
+        return []
+    references = pool.references(sample.rows, verdict.bias)
+    likely = np.einsum("h,hnk->nk", verdict.hypothesis_weights, references).argmax(axis=1)
+    chances = chances_if_right(verdict, at_labels(references, sample.labels))
+    excluded = chances < min(EXCLUDED / pool.n_classes, MOST_EXCLUDED)
+    listed = np.flatnonzero(excluded & (verdict.belief < UNLIKELY) & (likely != sample.labels))
+    if len(listed) == 0:
         return []
     picks = picks_without(pool, verdict, sample, admissible=admissible)
     now = int(np.argmin(_masked(verdict.recommended, admissible)))
-    likely = np.einsum(
-        "h,hnk->nk", verdict.hypothesis_weights, pool.references(sample.rows, verdict.bias)
-    ).argmax(axis=1)
     found = [
         Suspect(
-            int(row),
-            int(label),
-            float(verdict.belief[i]),
-            int(likely[i]),
-            int(picks[i]) if picks[i] != now else None,
+            row=int(sample.rows[i]),
+            label=int(sample.labels[i]),
+            probability=float(verdict.belief[i]),
+            likely=int(likely[i]),
+            pick_without=int(picks[i]) if picks[i] != now else None,
         )
-        for i, (row, label) in enumerate(zip(sample.rows, sample.labels, strict=True))
-        if (verdict.belief[i] < UNLIKELY and likely[i] != label) or picks[i] != now
+        for i in listed
     ]
     return sorted(found, key=lambda suspect: suspect.probability)[:limit]
+
+
+def chances_if_right(verdict: Calibrated, at_label: Floats) -> Floats:
+    """Return each label's chance (n,) under the hypotheses weighed as if no label were wrong, from at_label (H, n)."""
+    log_weights = np.log(at_label).sum(axis=1) + verdict.log_prior
+    weights = np.exp(log_weights - log_weights.max())
+    return np.asarray(weights @ at_label / weights.sum())
 
 
 def picks_without(
@@ -70,9 +87,9 @@ def picks_without(
     terms stay as they are.
     """
     n = sample.n
-    at_label = at_labels(pool.references(sample.rows, verdict.bias), sample.labels)
-    log_likelihood = np.log(likelihoods(at_label, verdict.rates, pool.n_classes))  # (E, H, n)
-    total = log_likelihood.sum(axis=2) + verdict.log_prior
+    references, prior = pool.references(sample.rows, verdict.bias), error_prior(verdict.trust, pool.n_classes)
+    log_likelihood = np.log(likelihoods(prior, references, sample.labels, pool.confusion))  # (E, H, n)
+    total = log_likelihood.sum(axis=2) + verdict.log_prior + prior.log_odds[:, None]
     weights = total[:, :, None] - log_likelihood
     weights = np.exp(weights - weights.max(axis=(0, 1)))
     anchors = (weights.sum(axis=0) / weights.sum(axis=(0, 1))).T @ verdict.expected  # (n, M)

@@ -4,10 +4,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.__main__ import main
-from engine.predictions.file import save_predictions
+from engine.predictions.file import load_predictions, save_predictions
 from tests.synthetic_family import synthetic_predictions
 
 
@@ -22,7 +23,11 @@ def test_json_names_rows_contenders_and_doubt(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labels = tmp_path / "labels.csv"
-    labels.write_text("row,label\n" + "".join(f"{row},{row % 10}\n" for row in range(12)))
+    teacher = load_predictions(file).teacher[:12]
+    given = teacher.argmax(axis=1)
+    planted = int(np.argmax(teacher.max(axis=1)))  # where the teacher is surest, its least likely class
+    given[planted] = teacher[planted].argmin()
+    labels.write_text("row,label\n" + "".join(f"{row},{label}\n" for row, label in enumerate(given)))
     assert (
         main(["label-next", str(file), "--labels", str(labels), "-k", "7", "--budget", "0.3", "--json"]) == 0
     )
@@ -34,6 +39,7 @@ def test_json_names_rows_contenders_and_doubt(
     assert result["contenders"]
     assert 1 <= result["worth"] < 5
     assert result["expected_regret"] >= 0
+    assert [entry["row"] for entry in result["check"]] == [planted]
     assert {"row", "label", "probability", "likely", "pick_without"} <= set(result["check"][0])
 
 

@@ -26,7 +26,12 @@ def test_choice_is_complete_and_json_ready(predictions: Predictions, method: str
     sample = sample_from_array(predictions.labels)
     choice = choose(method, predictions, LabeledSample(sample.rows[:n], sample.labels[:n]))
     assert method in METHODS
-    assert choice.scores[choice.index] == np.min(choice.scores)
+    # The parts that are shown must make up the score, and the pick must be its lowest.
+    assert choice.anchor is not None
+    assert choice.supervised is not None
+    total = choice.anchor + choice.coefficient * choice.supervised
+    np.testing.assert_allclose(total, choice.scores)
+    assert choice.index == np.argmin(total)
     assert choice.n_labels == n
     details = json.loads(json.dumps(dict(choice.details)))
     assert sum(details["temperature_posterior"]) == pytest.approx(1)
@@ -55,10 +60,13 @@ def test_budget_restricts_the_pick_and_the_chances(predictions: Predictions) -> 
 def test_the_prepared_pool_is_kept_with_the_statistics(predictions: Predictions) -> None:
     pool = statistics_of(predictions)
     first = choose("calibrated", predictions, pool=pool)
-    assert list(pool.memo) == ["calibrated"]
-    kept = pool.memo["calibrated"]
+    kept = dict(pool.memo)
+    assert len(kept) == 1
     choose("auto", predictions, pool=pool)
-    assert pool.memo["calibrated"] is kept
+    assert pool.memo == kept
+    other = choose("calibrated", predictions, pool=pool, floor=1e-3)
+    assert len(pool.memo) == 2
+    assert np.any(other.scores != first.scores)
     fresh = calibrate(
         calibrated_pool(predictions.teacher, statistics_of(predictions)),
         LabeledSample(np.empty(0, int), np.empty(0, int)),

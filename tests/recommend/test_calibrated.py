@@ -7,17 +7,14 @@ import time
 import numpy as np
 import pytest
 
-from engine.recommend.calibrated import (
-    SHAPE_LABELS,
-    SHAPE_WEIGHT,
-    SHARE_SD,
-    calibrate,
-    error_rates,
-    posterior_summary,
-)
-from engine.recommend.hypotheses import KAPPA_LABELS, SHARES, TEMPERATURES, CalibratedPool, calibrated_pool
+from engine.recommend.calibrated import CHECKED_LABELS, SHAPE_LABELS, SHAPE_WEIGHT, calibrate
+from engine.recommend.channel import unbiased
+from engine.recommend.hypotheses import SHARES, TEMPERATURES, CalibratedPool, calibrated_pool
+from engine.recommend.shares import SHARE_SD
+from engine.recommend.summary import posterior_summary
+from engine.recommend.trust import error_prior
 from engine.rules.statistics import pool_statistics
-from engine.types import LabeledSample
+from engine.types import LabeledSample, LabelTrust
 from tests.families import random_arrays, softmax
 
 
@@ -39,7 +36,7 @@ def sample_of(rows: list[int], labels: np.ndarray) -> LabeledSample:
 def test_prior_and_grids_are_distributions(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
     pool, _, _ = small
     assert np.exp(pool.log_prior).sum() == pytest.approx(1)
-    assert len(pool.ref) == 2 * len(TEMPERATURES) * len(SHARES)
+    assert len(pool.ref) == 3 * len(TEMPERATURES) * len(SHARES)
     np.testing.assert_allclose(pool.references(np.arange(4)).sum(axis=2), 1)
 
 
@@ -60,50 +57,58 @@ def test_expected_losses_match_a_loop(small: tuple[CalibratedPool, np.ndarray, n
             assert pool.expected[h, m] == pytest.approx(total / n_images)
 
 
-def test_scores_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray]) -> None:
+@pytest.mark.parametrize("trust", ["checked", "normal", "crowd"])
+def test_scores_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray], trust: LabelTrust) -> None:
     """Posterior, effective labels, unbiased correction and score, term by term, given the class shares that
     were learned.
     """
     pool, candidates, labels = small
-    sample = sample_of([5, 1, 30, 12, 7], labels)
-    verdict = calibrate(pool, sample)
-    k, rates, weights = candidates.shape[2], error_rates(candidates.shape[2]), {}
+    sample, k = sample_of([5, 1, 30, 12, 7], labels), candidates.shape[2]
+    verdict, prior, weights = calibrate(pool, sample, trust), error_prior(trust, k), {}
     references = pool.references(sample.rows, verdict.bias)
-    for e, rate in enumerate(rates):
+    wrong = {False: (np.ones((k, k)) - np.eye(k)) / (k - 1), True: pool.confusion}
+    channels = [
+        (1 - r) * np.eye(k) + r * wrong[bool(c)] for r, c in zip(prior.rates, prior.confused, strict=True)
+    ]
+    for e, channel in enumerate(channels):
         for h in range(len(pool.ref)):
-            weights[e, h] = np.exp(verdict.log_prior[h])
+            weights[e, h] = np.exp(verdict.log_prior[h] + prior.log_odds[e])
             for i, label in enumerate(sample.labels):
-                r = references[h, i, label]
-                weights[e, h] *= (1 - rate) * r + rate / (k - 1) * (1 - r)
+                weights[e, h] *= references[h, i] @ channel[:, label]
     total = sum(weights.values())
-    rate = sum(weight * rates[e] for (e, _), weight in weights.items()) / total
-    signal = 1 - k * rate / (k - 1)
-    effective = sample.n * signal**2
     anchor = sum(weight * verdict.expected[h] for (_, h), weight in weights.items()) / total
-    correction = np.zeros(len(candidates))
-    for i, (row, label) in enumerate(zip(sample.rows, sample.labels, strict=True)):
-        losses = -np.log(np.maximum(candidates[:, row], 1e-8))
-        mean = sum(weight * references[h, i] for (_, h), weight in weights.items()) / total
-        correction += (
-            (losses[:, label] - rate / (k - 1) * losses.sum(axis=1)) / signal - losses @ mean
-        ) / sample.n
-    assert verdict.error_rate == pytest.approx(rate)
-    assert verdict.effective == pytest.approx(effective)
-    np.testing.assert_allclose(
-        verdict.scores, anchor + effective / (effective + KAPPA_LABELS) * correction, atol=1e-8
+    correction, effective = np.zeros(len(candidates)), 0.0
+    for kind in {bool(c) for c in prior.confused}:
+        part = {key: weight for key, weight in weights.items() if prior.confused[key[0]] == kind}
+        share = sum(part.values()) / total
+        rate = sum(weight * prior.rates[e] for (e, _), weight in part.items()) / sum(part.values())
+        spread = np.sqrt(((wrong[kind] ** 2).sum() - 1) / (k - 1))
+        effective += share * sample.n * (1 - rate - rate * spread) ** 2
+        inverse = np.linalg.inv((1 - rate) * np.eye(k) + rate * wrong[kind])
+        for i, (row, label) in enumerate(zip(sample.rows, sample.labels, strict=True)):
+            losses = -np.log(np.maximum(candidates[:, row], 1e-8))
+            mean = sum(weight * references[h, i] for (_, h), weight in weights.items()) / total
+            correction += share * (losses @ inverse[label] - losses @ mean) / sample.n
+    assert verdict.error_rate == pytest.approx(
+        sum(weight * prior.rates[e] for (e, _), weight in weights.items()) / total
     )
+    assert verdict.effective == pytest.approx(effective, rel=1e-6)
+    half = min(pool.kappa_labels, CHECKED_LABELS) if trust == "checked" else pool.kappa_labels
+    kappa = effective / (effective + half)
+    np.testing.assert_allclose(verdict.scores, anchor + kappa * correction, atol=1e-6)
     np.testing.assert_allclose(verdict.residuals.mean(axis=1), verdict.correction)
 
 
-def test_the_correction_is_unbiased_under_symmetric_noise() -> None:
-    """Averaged over every possible wrong label, the corrected loss is the clean one: the identity behind
-    it.
-    """
-    losses, k, rate, label = np.array([0.1, 2.0, 3.0, 5.0]), 4, 0.3, 2
-    channel = np.full(k, rate / (k - 1))
-    channel[label] = 1 - rate
-    corrected = (losses - rate / (k - 1) * losses.sum()) / (1 - k * rate / (k - 1))
-    assert channel @ corrected == pytest.approx(losses[label])
+@pytest.mark.parametrize(
+    "confusion", [None, np.array([[0, 0.7, 0.3, 0], [0.5, 0, 0, 0.5], [1, 0, 0, 0], [0.2, 0.3, 0.5, 0]])]
+)
+def test_the_correction_is_unbiased(confusion: np.ndarray | None) -> None:
+    """Averaged over every label that could be observed, the corrected loss is the one at the true class."""
+    losses, k, rate = np.array([[0.1, 2.0, 3.0, 5.0], [1.0, 0.2, 0.4, 2.0]]), 4, 0.3
+    wrong = (np.ones((k, k)) - np.eye(k)) / (k - 1) if confusion is None else confusion
+    channel = (1 - rate) * np.eye(k) + rate * wrong
+    read = np.stack([unbiased(losses[:, None], np.array([y]), rate, confusion)[:, 0] for y in range(k)])
+    np.testing.assert_allclose(channel @ read, losses.T)
 
 
 def test_learned_shares_are_the_mode_of_the_posterior(
@@ -116,7 +121,7 @@ def test_learned_shares_are_the_mode_of_the_posterior(
     sample = sample_of(list(range(25)), labels)
     verdict = calibrate(pool, sample)
     h = int(np.flatnonzero(pool.learned)[4])
-    rates, k = verdict.rates[:, None], pool.n_classes
+    rates, k = verdict.rates[~verdict.confused, None], pool.n_classes
 
     def height(bias: np.ndarray) -> float:
         full = verdict.bias.copy()
@@ -252,14 +257,19 @@ def test_the_shape_penalty_fades_and_fades_slower_with_wrong_labels() -> None:
     teacher = softmax(logits)
     labels = np.array([rng.choice(8, p=p) for p in teacher])
     wrong = np.where(rng.random(800) < 0.4, (labels + rng.integers(1, 8, 800)) % 8, labels)
-    pool = prepared(teacher, np.stack([teacher, softmax(0.2 * logits)]))
+    # A near copy of the teacher: among peers there is no such penalty.
+    pool = prepared(teacher, np.stack([teacher, softmax(0.2 * logits), softmax(0.99 * logits)]))
+    assert pool.kinship > 0.9
     start = calibrate(pool, LabeledSample(np.empty(0, np.int64), np.empty(0, np.int64)))
-    assert start.penalty[0] == 0 < start.penalty[1]
+    assert start.penalty[0] == pytest.approx(0, abs=1e-3)
+    assert start.penalty[1] > 0.01
+    peers = prepared(teacher, np.stack([teacher, softmax(0.2 * logits)]))
+    assert calibrate(peers, LabeledSample(np.empty(0, np.int64), np.empty(0, np.int64))).penalty.max() < 1e-3
     left = []
     for given in (labels, wrong):
         verdict = calibrate(pool, LabeledSample(np.arange(100), given[:100]))
         even = verdict.hypothesis_weights @ pool.evenness
-        left.append(verdict.penalty[1] / (SHAPE_WEIGHT * even * pool.shape[1]))
+        left.append(verdict.penalty[1] / (SHAPE_WEIGHT * pool.kinship * even * pool.shape[1]))
         assert left[-1] == pytest.approx(1 / (1 + (verdict.effective / SHAPE_LABELS) ** 2))
     assert left[0] < 0.15 < left[1]
 

@@ -14,8 +14,7 @@ from engine.recommend.calibrated import calibrate
 from engine.recommend.doubt import recommendation
 from engine.recommend.hypotheses import CalibratedPool
 from engine.recommend.next_labels import label_next
-from engine.rules.sampling import corrupt_labels
-from engine.types import UNLABELED, Ints, LabeledSample
+from engine.types import UNLABELED, Ints, LabeledSample, LabelTrust
 
 ACTIVE = f"{AUTO}-active"  # the recommendation, on labels that label-next asked for
 STEP = 5  # labels asked for at a time
@@ -23,24 +22,26 @@ MOST = 100  # nobody lets a program choose more one handful after another
 
 
 def active_samples(
-    pool: CalibratedPool, labels: Ints, budgets: Sequence[int], rate: float, repetition: int
+    pool: CalibratedPool,
+    observed: Ints,
+    budgets: Sequence[int],
+    *,
+    seed: int,
+    trust: LabelTrust = "normal",
 ) -> Iterator[LabeledSample]:
     """Yield the labeled sample at every budget up to MOST, in increasing order, each an extension of the one
     before.
 
-    labels (N,) may be UNLABELED in part. Wrong labels are drawn once for the whole pool: asking earlier or
-    later does not change them.
+    observed (N,) are the labels that are given when asked for, right or wrong, UNLABELED where nobody can.
     """
-    labeled = np.flatnonzero(labels != UNLABELED)
-    observed = labels.copy()
-    observed[labeled] = corrupt_labels(labels[labeled], pool.n_classes, rate, repetition)
-    sample, hidden = NO_LABELS, np.flatnonzero(labels == UNLABELED)
-    for n in sorted(budget for budget in budgets if budget <= min(MOST, len(labeled))):
+    hidden = np.flatnonzero(observed == UNLABELED)
+    sample, most = NO_LABELS, min(MOST, len(observed) - len(hidden))
+    for n in sorted(budget for budget in budgets if budget <= most):
         while sample.n < n:
-            verdict = calibrate(pool, sample)
+            verdict = calibrate(pool, sample, trust)
             _, doubt = recommendation(verdict)
             done = np.concatenate([sample.rows, hidden])
-            plan = label_next(pool, verdict, doubt.best, done, min(STEP, n - sample.n), seed=repetition)
+            plan = label_next(pool, verdict, doubt.best, done, min(STEP, n - sample.n), seed=seed)
             rows = np.concatenate([sample.rows, plan.rows])
             sample = LabeledSample(rows, observed[rows])
         yield sample

@@ -9,16 +9,17 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from engine.decide.choose import METHODS
+from engine.decide.choose import METHODS, PEERS
 from engine.rules.anchors import ANCHORS
 from engine.rules.statistics import FLOOR
 from engine.study.protocol.active import ACTIVE
-from engine.types import UserError
+from engine.study.protocol.noise import MATRIX, NOISE_KINDS, UNIFORM
+from engine.types import LABEL_TRUSTS, LabelTrust, UserError
 
 CLEAN_REPETITIONS, CORRUPTED_REPETITIONS = 25, 10  # the paper's
 
 
-STUDY_RULES = (*METHODS, ACTIVE)
+STUDY_RULES = (*METHODS, *PEERS, ACTIVE)
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ class StudyConfig:
     anchors beside "pool" add the anchored rules as `ce-combo@sample` and so on; floors beside the first,
     which serves as the main one, add every rule as `ce-combo@floor=1e-12`. repetitions None means the
     paper's: 25 with clean labels, 10 with corrupted ones; the complete pool with clean labels is evaluated
-    once in any case.
+    once in any case. noise is how labels go wrong at those rates, see `NOISE_KINDS`; noise_matrix holds the
+    weights of wrong classes, a row per true class, for the kind "matrix". label_trust is what the recommendation
+    is told of the labels.
     """
 
     budgets: tuple[int, ...] = (10, 25, 50, 100, 150, 300)
@@ -41,6 +44,9 @@ class StudyConfig:
     memory_budgets: tuple[float | None, ...] = (None,)
     anchors: tuple[str, ...] = ("pool",)
     floors: tuple[float, ...] = (FLOOR,)
+    noise: str = UNIFORM
+    noise_matrix: tuple[tuple[float, ...], ...] | None = None
+    label_trust: LabelTrust = "normal"
 
     def __post_init__(self) -> None:
         for name in ("budgets", "rates", "rules", "memory_budgets", "anchors", "floors"):
@@ -52,6 +58,14 @@ class StudyConfig:
                 )
         _refuse_unknown("rule", self.rules, STUDY_RULES)
         _refuse_unknown("anchor", self.anchors, ANCHORS)
+        _refuse_unknown("noise", (self.noise,), NOISE_KINDS)
+        _refuse_unknown("label trust", (self.label_trust,), LABEL_TRUSTS)
+        if (self.noise == MATRIX) != (self.noise_matrix is not None):
+            raise UserError(
+                f"the noise is {self.noise!r} and {'no' if self.noise_matrix is None else 'a'} matrix is given.",
+                "Give a matrix with the noise that is drawn from one, and with no other.",
+                option="noise",
+            )
         if min(self.budgets) < 1:
             raise UserError(
                 f"a label budget is {min(self.budgets)}; each must be a whole number from 1. Label-free rules"

@@ -18,12 +18,13 @@ from engine.recommend.auto import AUTO, CALIBRATED, CALIBRATED_RULES, prepare
 from engine.recommend.calibrated import calibrate
 from engine.rules.anchors import anchor_scores
 from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE
-from engine.rules.sampling import corrupt_labels, draw_subset
+from engine.rules.sampling import draw_subset
 from engine.rules.statistics import PoolStatistics
 from engine.rules.supervised import SUPERVISED
 from engine.study.protocol.active import ACTIVE, active_samples
 from engine.study.protocol.batch import Draws, Picks, PoolTerms, batch_evidence, batch_select, pool_terms
 from engine.study.protocol.config import CORRUPTED_REPETITIONS, StudyConfig
+from engine.study.protocol.noise import LabelNoise, label_noise
 from engine.study.protocol.truth import Truth, measure_truth
 from engine.types import UNLABELED, Bools, Floats, Ints, LabeledSample, Predictions, UserError
 
@@ -114,6 +115,10 @@ class _Family:
         return measure_truth(self.predictions, floor=self.floor)
 
     @cached_property
+    def noise(self) -> LabelNoise:
+        return label_noise(self.config.noise, self.predictions, self.config.noise_matrix)
+
+    @cached_property
     def pool(self) -> PoolStatistics:
         return statistics_of(self.predictions, floor=self.floor)
 
@@ -140,11 +145,10 @@ class _Family:
         A repetition draws the same rows at every rate, so its rates stand side by side.
         """
         labeled = np.flatnonzero(self.predictions.labels != UNLABELED)
-        labels = self.predictions.labels[labeled]
         for n in sizes:
-            if n > len(labels):
+            if n > len(labeled):
                 continue
-            counts = [(rate, self.config.repetitions_at(n, rate, len(labels))) for rate in self.config.rates]
+            counts = [(rate, self.config.repetitions_at(n, rate, len(labeled))) for rate in self.config.rates]
             cells = [
                 (r, rate)
                 for r in range(max(count for _, count in counts))
@@ -153,7 +157,7 @@ class _Family:
             ]
             size = max(1, _BATCH_VALUES // (n * self.predictions.n_candidates))
             for start in range(0, len(cells), size):
-                yield _draw(labeled, labels, self.predictions.n_classes, n, cells[start : start + size])
+                yield _draw(labeled, self.noise, n, cells[start : start + size])
 
     def anchors(self, kind: str, draws: Draws) -> Floats:
         """(B, M): the anchor's scores for every draw."""
@@ -174,13 +178,11 @@ class _Family:
         return mask
 
 
-def _draw(labeled: Ints, labels: Ints, n_classes: int, n: int, cells: list[tuple[int, float]]) -> Draws:
-    subsets = {r: draw_subset(len(labels), n, r) for r in {r for r, _ in cells}}
+def _draw(labeled: Ints, noise: LabelNoise, n: int, cells: list[tuple[int, float]]) -> Draws:
+    subsets = {r: labeled[draw_subset(len(labeled), n, r)] for r in {r for r, _ in cells}}
     rows = np.stack([subsets[r] for r, _ in cells])
-    observed = np.stack([corrupt_labels(labels[subsets[r]], n_classes, rate, r) for r, rate in cells])
-    return Draws(
-        labeled[rows], observed, np.array([r for r, _ in cells]), np.array([rate for _, rate in cells])
-    )
+    observed = np.stack([noise.corrupt(subsets[r], rate, r) for r, rate in cells])
+    return Draws(rows, observed, np.array([r for r, _ in cells]), np.array([rate for _, rate in cells]))
 
 
 def _samples(draws: Draws) -> Iterator[tuple[LabeledSample, int]]:
@@ -269,7 +271,7 @@ def _run_calibrated(family: _Family, draws: Draws, outcomes: _Outcomes) -> None:
     if not rules:
         return
     prepared = prepare(family.predictions, family.pool, floor=family.floor)
-    verdicts = [calibrate(prepared, sample) for sample, _ in _samples(draws)]
+    verdicts = [calibrate(prepared, sample, family.config.label_trust) for sample, _ in _samples(draws)]
     coefficients = np.array([verdict.kappa for verdict in verdicts])
     scores = {
         CALIBRATED: np.stack([verdict.scores for verdict in verdicts]),
@@ -313,13 +315,18 @@ def _run_active(family: _Family, outcomes: _Outcomes) -> None:
     if ACTIVE not in family.config.rules:
         return
     prepared = prepare(family.predictions, family.pool, floor=family.floor)
-    labels, n_labeled = family.predictions.labels, int(np.sum(family.predictions.labels != UNLABELED))
-    for rate in family.config.rates:
-        for repetition in range(family.config.repetitions or CORRUPTED_REPETITIONS):
-            for sample in active_samples(prepared, labels, family.config.budgets, rate, repetition):
-                if repetition >= family.config.repetitions_at(sample.n, rate, n_labeled):
+    labeled, config = np.flatnonzero(family.predictions.labels != UNLABELED), family.config
+    for rate in config.rates:
+        for repetition in range(config.repetitions or CORRUPTED_REPETITIONS):
+            # Wrong labels are drawn once for the whole pool: asking earlier or later does not change them.
+            observed = family.predictions.labels.copy()
+            observed[labeled] = family.noise.corrupt(labeled, rate, repetition)
+            for sample in active_samples(
+                prepared, observed, config.budgets, seed=repetition, trust=config.label_trust
+            ):
+                if repetition >= config.repetitions_at(sample.n, rate, len(labeled)):
                     continue
-                verdict = calibrate(prepared, sample)
+                verdict = calibrate(prepared, sample, config.label_trust)
                 draws = Draws(
                     sample.rows[None], sample.labels[None], np.array([repetition]), np.array([rate])
                 )

@@ -14,6 +14,7 @@ from engine.decide.choose import METHODS
 from engine.study.protocol.active import ACTIVE
 from engine.study.protocol.config import StudyConfig
 from engine.study.protocol.groups import ALL_FAMILIES
+from engine.study.protocol.noise import MATRIX
 from engine.study.protocol.result import StudyResult
 from engine.study.tables import families as family_tables
 from engine.study.tables import paper
@@ -94,6 +95,11 @@ def command(metadata: dict[str, Any]) -> str:
             f"--{name} {','.join(map(str, config[name]))}"
             for name in ("anchors", "floors")
             if tuple(config.get(name, default[name])) != default[name]
+        ),
+        *(
+            f"--{name.replace('_', '-')} {config[name] if config[name] != MATRIX else 'matrix.csv'}"
+            for name in ("noise", "label_trust")
+            if config.get(name, default[name]) != default[name]
         ),
     ]
     return " ".join(part for part in ("python -m engine study", names, "--out study", *options) if part)

@@ -35,7 +35,7 @@ def suggested_rows(session: Session) -> tuple[int, ...]:
 
 
 def suspected(session: Session) -> tuple[Suspect, ...]:
-    """Labels that contradict the evidence or alone decide the choice; computed once per change."""
+    """Labels that are almost certainly wrong; computed once per change."""
     sample, predictions = session.sample, session.require_predictions()
     if sample is None:
         return ()
@@ -47,11 +47,11 @@ def suspected(session: Session) -> tuple[Suspect, ...]:
 
 
 def check_these(session: Session) -> None:
-    """Labels that contradict the evidence, or that alone decide the choice, with their pictures."""
+    """Labels that are almost certainly wrong, with their pictures."""
     predictions, names = session.require_predictions(), session.class_names
     found = suspected(session)
     if not found:
-        st.caption("No label contradicts the evidence, and none alone decides the choice.")
+        st.caption("No label is almost certainly wrong.")
         return
     st.markdown("**Please check these labels**")
     for suspect in found[:5]:

@@ -11,6 +11,7 @@ from engine.decide.choose import METHODS, choose, statistics_of
 from engine.diagnose.health import candidate_health
 from engine.recommend.auto import prepare
 from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE
+from engine.rules.sampling import corrupt_labels
 from engine.study.protocol.active import active_samples
 from engine.study.protocol.candidates import CANDIDATE_COLUMNS, check_theory, describe_candidates
 from engine.study.protocol.one_family import COLUMNS, StudyConfig, run_family
@@ -171,7 +172,9 @@ def test_active_labels_are_studied_on_request() -> None:
     counts = results.groupby(["rule", "n", "rate"]).size().to_dict()
     assert counts == {("auto-active", n, rate): 4 for n in (5, 10) for rate in (0.0, 0.4)}
     prepared = prepare(family, statistics_of(family))
-    small, large = active_samples(prepared, labels, (10, 5), 0.4, 1)
+    observed, asked = labels.copy(), np.flatnonzero(labels >= 0)
+    observed[asked] = corrupt_labels(labels[asked], family.n_classes, 0.4, 1)
+    small, large = active_samples(prepared, observed, (10, 5), seed=1)
     np.testing.assert_array_equal(small.rows, large.rows[:5])
     assert (labels[large.rows] >= 0).all()
     assert len(set(large.rows.tolist())) == 10

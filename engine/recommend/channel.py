@@ -1,0 +1,74 @@
+"""How a true class becomes an observed label: two kinds of error, their likelihood and how to undo them on average.
+
+Sees arrays only. Errors are symmetric (any other class alike) or confusions (the classes that the references mix up on
+this pool); at error rate η the true class is kept with chance 1-η.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from engine.recommend.trust import ErrorPrior
+from engine.types import Floats, Ints
+
+SMALLEST = 1e-6  # no reference excludes a label altogether
+_PSEUDO = 0.5  # images of each pair of classes added before confusions are counted
+_LEAST_SIGNAL = (
+    0.2  # of what right labels would carry: classes that are confused both ways could leave nothing
+)
+
+
+def confusions(reference: Floats, teacher: Floats) -> Floats:
+    """Return what a confused label becomes, (K, K), by true class: the share of the other classes in the teacher's
+    answers (N, K) where the reference (N, K) sees that class. Rows sum to one, the diagonal is zero.
+    """
+    joint = np.asarray(reference.T @ teacher + _PSEUDO, dtype=np.float64)
+    np.fill_diagonal(joint, 0)
+    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+def at_labels(references: Floats, labels: Ints) -> Floats:
+    """Return each hypothesis' probability of the observed labels, (H, n), never quite zero."""
+    return np.maximum(references[:, np.arange(len(labels)), labels], SMALLEST)
+
+
+def likelihoods(prior: ErrorPrior, references: Floats, labels: Ints, confusion: Floats) -> Floats:
+    """Return the probability of observing each label, (E, H, n), under every error rate and kind.
+
+    (1-η)·r(y) + η·w(y), with w(y) = (1-r(y))/(K-1) for symmetric errors and Σ_c r(c)·confusion[c, y] for confusions.
+    """
+    at_label = at_labels(references, labels)
+    found = np.empty((len(prior.rates), *at_label.shape))
+    symmetric = (1 - at_label) / (references.shape[2] - 1)
+    rates = prior.rates[:, None, None]
+    found[~prior.confused] = ((1 - rates) * at_label + rates * symmetric)[~prior.confused]
+    if prior.confused.any():
+        mistaken = np.maximum(np.einsum("hnc,nc->hn", references, confusion[:, labels].T), 0.01 * SMALLEST)
+        found[prior.confused] = ((1 - rates) * at_label + rates * mistaken)[prior.confused]
+    return found
+
+
+def signal(rate: float, n_classes: int, confusion: Floats | None) -> float:
+    """Return how much of a label's information is left: 1 - η - η·ρ.
+
+    ρ is the root mean square of the error matrix' other eigenvalues, 1/(K-1) for symmetric errors (confusion None).
+    """
+    if confusion is None:
+        return 1 - n_classes * rate / (n_classes - 1)
+    mixing = math.sqrt(max(float((confusion**2).sum()) - 1, 0.0) / (n_classes - 1))
+    return max(1 - rate - rate * mixing, _LEAST_SIGNAL * (1 - rate))
+
+
+def unbiased(losses: Floats, labels: Ints, rate: float, confusion: Floats | None) -> Floats:
+    """Return (M, n): losses (M, n, K) read at the labels so that, averaged over the errors, they are those at the true
+    class. With channel matrix A (rows: true class) that is Σ_k inverse(A)[y, k]·loss_k.
+    """
+    n_classes = losses.shape[2]
+    if confusion is None:
+        at_label = losses[:, np.arange(len(labels)), labels]
+        share = rate / (n_classes - 1)
+        return np.asarray((at_label - share * losses.sum(axis=2)) / signal(rate, n_classes, None))
+    inverse = np.linalg.inv((1 - rate) * np.eye(n_classes) + rate * confusion)
+    return np.asarray(np.einsum("mnk,nk->mn", losses, inverse[labels]))

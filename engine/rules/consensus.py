@@ -1,0 +1,73 @@
+"""CODA-style selection: which candidate is most probably the most accurate, judged from the candidates'
+consensus and a few labels.
+
+After Kay, Van Horn, Maji, Sheldon and Beery, "Consensus-Driven Active Model Selection" (ICCV 2025), as a peer
+to compare with. Sees arrays only. Its choice of the next image is left out: every rule here gets the same labels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import beta
+
+from engine.types import Floats, LabeledSample
+
+# The authors' published settings: weight of the consensus in the prior, and of one label in the update.
+PRIOR_STRENGTH, UPDATE_STRENGTH, MULTIPLIER = 0.1, 0.01, 2.0
+_POINTS = 256  # of the integral over accuracies
+
+
+def confusion_posteriors(candidates: Floats, sample: LabeledSample) -> Floats:
+    """Return Dirichlet counts (M, K, K) of each candidate's confusion matrix: row = true class, column = answer.
+
+    The prior is 1 on the diagonal and 1/(K-1) beside it, plus PRIOR_STRENGTH times the candidate's mean
+    probabilities by consensus class (the class of the candidates' mean). Each label adds UPDATE_STRENGTH to the
+    answer given there.
+    """
+    n_candidates, _, n_classes = candidates.shape
+    total = np.zeros(candidates.shape[1:])
+    for probs in candidates:
+        total += probs
+    members = np.eye(n_classes)[total.argmax(axis=1)]  # (N, K)
+    confusion = np.stack([members.T @ np.asarray(probs, dtype=np.float64) for probs in candidates])
+    confusion /= np.maximum(confusion.sum(axis=2, keepdims=True), 1e-6)
+    base = np.full((n_classes, n_classes), 1 / (n_classes - 1))
+    np.fill_diagonal(base, 1.0)
+    counts = MULTIPLIER * (base + PRIOR_STRENGTH * confusion)
+    answers = np.asarray(candidates[:, sample.rows]).argmax(axis=2)
+    for label, given in zip(sample.labels, answers.T, strict=True):
+        counts[np.arange(n_candidates), label, given] += UPDATE_STRENGTH
+    return np.asarray(counts)
+
+
+def class_shares(candidates: Floats, counts: Floats) -> Floats:
+    """Return the pool's estimated class shares (K,): every candidate's answers, sent back through its counts."""
+    total = np.zeros(candidates.shape[1:])
+    for probs, own in zip(candidates, counts, strict=True):
+        total += np.asarray(probs, dtype=np.float64) @ own.T
+    total /= np.maximum(total.sum(axis=1, keepdims=True), 1e-12)
+    return np.asarray(total.mean(axis=0))
+
+
+def probability_best(counts: Floats, shares: Floats) -> Floats:
+    """Return each candidate's chance to be the most accurate, (M,).
+
+    Its accuracy on class c is Beta(count of right answers, count of others); the chance to lead on a class is
+    the integral of its density times the others' distribution functions, and classes count by their share.
+    """
+    right = np.einsum("mcc->cm", counts)
+    wrong = counts.sum(axis=2).T - right
+    x = np.linspace(1e-6, 1 - 1e-6, _POINTS)
+    chances = np.zeros(len(counts))
+    for share, a, b in zip(shares, right, wrong, strict=True):
+        density, below = beta.pdf(x[:, None], a, b), beta.cdf(x[:, None], a, b)
+        log_below = np.log(np.maximum(below, 1e-30))
+        lead = np.trapezoid(density * np.exp(log_below.sum(axis=1, keepdims=True) - log_below), x, axis=0)
+        chances += share * lead / max(float(lead.sum()), 1e-30)
+    return chances
+
+
+def consensus_scores(candidates: Floats, sample: LabeledSample) -> Floats:
+    """Return the chance of each candidate (M, N, K) to be best, (M,), higher is better; labels are optional."""
+    counts = confusion_posteriors(candidates, sample)
+    return probability_best(counts, class_shares(candidates, counts))
