@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.session.actions import open_sample
+from pages.ui.session.actions import open_sample, use_sample_images
 from pages.ui.session.labels import mark
 from pages.ui.workspace.projects import projects
 from tests.pages.driving import go, open_app, session_of, text_of, with_sample
@@ -86,3 +86,14 @@ def test_an_unknown_address_says_so() -> None:
     app = open_app("A" * 22)
     assert "is not here" in text_of(app)
     assert "is not here" not in text_of(open_app())
+
+
+def test_other_images_keep_a_copy_of_the_labels_they_had() -> None:
+    session = session_of(with_sample(open_app()))
+    mark(session, 3, 1)
+    before = session.book.labeled
+    use_sample_images(session)
+    assert session.rows == ()
+    (kept,) = projects(session.folder)
+    session.take_up(kept.id)
+    assert session.book.labeled == before

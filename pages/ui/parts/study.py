@@ -73,8 +73,12 @@ def study_form(session: Session) -> None:
                     session.host.predictions_bytes,
                 )
             st.rerun()
+    # Families of one's own are what a study is for: they are chosen first, the samples only without them.
+    own = [name for name, path in known.items() if path.parent != samples.FOLDER]
     with st.form("study", border=True), user_errors():
-        chosen = st.multiselect("Families", list(known), default=list(known)[:3])
+        chosen = st.multiselect(
+            "Families", list(known), default=own or list(known)[:3], key=f"study-families-{len(own)}"
+        )
         left, right = st.columns(2)
         budgets = left.multiselect(
             "Numbers of labels", [10, 25, 50, 100, 150, 300], default=[10, 25, 50, 100]

@@ -9,7 +9,7 @@ import streamlit as st
 from engine.recommend.advice import FEW_LABELS
 from pages.ui.jobs.control import Job
 from pages.ui.parts.labeling import conflicts
-from pages.ui.parts.page import picture, plain, user_errors
+from pages.ui.parts.page import link, picture, plain, user_errors
 from pages.ui.session.actions import (
     run_family,
     upload_images,
@@ -170,6 +170,7 @@ def run_box(session: Session, job: Job | None) -> None:
             + (f" Left out: {listed(list(missing))}." if missing else ""),
             icon=":material/check_circle:",
         )
+        take_away(session)
     elif job is None or job.state in ("failed", "done"):
         st.caption(
             f"Teacher and {counted(n, 'candidate')} over {counted(len(session.order), 'image')}. It goes on"
@@ -181,3 +182,21 @@ def run_box(session: Session, job: Job | None) -> None:
     if record.sample and record.is_live and st.button("Back to the shipped predictions", type="tertiary"):
         use_shipped(session)
         st.rerun()
+
+
+def take_away(session: Session) -> None:
+    """The finished run as a file, and the way to a study of it."""
+    path = session.folder / "predictions.npz"
+    if not path.exists():
+        return
+    with st.container(horizontal=True):
+        st.download_button(
+            "Download the predictions",
+            path.read_bytes,
+            "predictions.npz",
+            key="get-predictions",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+        if session.require_predictions().has_test:
+            link("study", "Study this family")

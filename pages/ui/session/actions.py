@@ -23,6 +23,7 @@ from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted
 from pages.ui.workspace.folder import remove
+from pages.ui.workspace.uploads import as_target
 
 _COPY_BYTES = 1 << 20
 
@@ -142,12 +143,14 @@ def use_images(session: Session, target: str) -> None:
         raise UserError("this public demo opens no paths on the server. Upload a zip instead.")
     found = Path(target).expanduser().resolve()
     open_images(found, limits=session.host.limits)  # refused here, before anything is forgotten
+    session.keep_labels()
     session.change(keep=Step.CANDIDATES, target=str(found))
     jobs.start(session.folder, "check", target=str(found))
 
 
 def use_sample_images(session: Session) -> None:
     """Make the sample's own images the target again."""
+    session.keep_labels()
     session.change(keep=Step.CANDIDATES, target="sample")
     jobs.start(session.folder, "check", target="sample")
 
@@ -167,18 +170,14 @@ def upload_images(session: Session, uploads: Sequence[IO[bytes]]) -> None:
         path = incoming / (name if not (incoming / name).exists() else f"{place}-{name}")
         store_upload(upload, path, room)
         room -= path.stat().st_size
-    open_images(_target_in(incoming), limits=limits)  # refused here, before anything is forgotten
+    inside = as_target(incoming, limits).relative_to(incoming)
+    open_images(incoming / inside, limits=limits)  # refused here, before anything is forgotten
+    session.keep_labels()
     session.change(keep=Step.CANDIDATES)
     incoming.replace(session.folder / "images")
-    target = str(_target_in(session.folder / "images"))
+    target = str(session.folder / "images" / inside)
     session.change(keep=Step.TARGET, target=target)
     jobs.start(session.folder, "check", target=target)
-
-
-def _target_in(folder: Path) -> Path:
-    """A single archive or array is the target itself; image files are a folder of them."""
-    files = sorted(folder.iterdir())
-    return files[0] if len(files) == 1 and files[0].suffix.lower() in (".zip", ".npy", ".npz") else folder
 
 
 def start_preview(session: Session) -> None:

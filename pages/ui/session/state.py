@@ -33,7 +33,7 @@ from pages.ui.show.words import in_fields
 from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, sweep, write_json
 from pages.ui.workspace.hosting import Hosting, hosting
 from pages.ui.workspace.images import open_target
-from pages.ui.workspace.projects import put_away, recover, take_up
+from pages.ui.workspace.projects import keep_copy, put_away, recover, take_up
 
 T = TypeVar("T")
 _KEY = "anchorpoint"
@@ -111,13 +111,16 @@ class Session:
     # --- projects -----------------------------------------------------------------------------
 
     @property
+    def has_own_labels(self) -> bool:
+        """Whether a person gave or took in labels; those that came with the predictions can be had again."""
+        given = (entry.source for change in self.book.changes for entry in change.entries.values())
+        return any(source != "file" for source in given)
+
+    @property
     def is_worth_keeping(self) -> bool:
         """Whether the work at hand holds anything that cannot be had again with one click."""
-        changes = [
-            change for change in self.book.changes if any(e.source != "file" for e in change.entries.values())
-        ]
         return bool(self.record.origin) and (
-            bool(changes)
+            self.has_own_labels
             or bool(self.record.chosen)
             or (self.record.origin != "sample" and bool(self.teacher or self.predictions))
             or (self.folder / "predictions.npz").exists()
@@ -131,6 +134,11 @@ class Session:
         self.record = Record()
         self._memory.clear()
         self.save()
+
+    def keep_labels(self) -> None:
+        """Labels belong to their images: before the images change, a copy of the work is kept as a project."""
+        if self.has_own_labels:
+            keep_copy(self.folder, without=("store", "jobs", "incoming"))
 
     def take_up(self, project: str) -> None:
         """Go on with a project; what was at hand takes its place among them."""

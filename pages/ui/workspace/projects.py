@@ -39,9 +39,29 @@ def put_away(folder: Path, *, spare: str = "") -> str:
     # The record goes last: a project without one is a move that was cut short, and `recover` takes it back.
     for path in sorted(_entries(folder), key=lambda path: path.name == RECORD):
         os.rename(path, home / path.name)
+    _trim(folder, spare)
+    return project
+
+
+def _trim(folder: Path, spare: str = "") -> None:
     others = [old for old in projects(folder) if old.id != spare]
     for old in others[KEPT:]:
         delete(folder, old.id)
+
+
+def keep_copy(folder: Path, *, without: tuple[str, ...] = ()) -> str:
+    """Keep a copy of the work at hand among the projects and return its id; the work goes on."""
+    project = new_id()
+    home = folder / PROJECTS / project
+    home.mkdir(parents=True)
+    for path in sorted(_entries(folder), key=lambda path: path.name == RECORD):
+        if path.name in without:
+            continue
+        if path.is_dir():
+            shutil.copytree(path, home / path.name)
+        else:
+            shutil.copy2(path, home / path.name)
+    _trim(folder)
     return project
 
 
