@@ -10,6 +10,7 @@ from engine.family.cost import admissible, stored_costs
 from engine.family.families import expected_costs
 from pages.ui.parts.budget import budget_slider
 from pages.ui.parts.family_choice import custom_axes, family_choice
+from pages.ui.parts.foreign import files_section
 from pages.ui.parts.page import gate, ink, next_button, page_head, picture, table, user_errors
 from pages.ui.parts.stored_size import float_bytes, stored_caption
 from pages.ui.session.state import current_session
@@ -71,4 +72,6 @@ with user_errors():
     if teacher is not None and session.record.family == "paper":
         with st.expander("More: another grid"):
             custom_axes(session)
+    if teacher is not None:
+        files_section(session)
 next_button("target", "Next: the target images and a few labels")

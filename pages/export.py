@@ -5,7 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.exports.certificate import Certificate
+from engine.exports.foreign import is_file_export
 from pages.ui.parts.export import certificate_view, missing_teacher, order_form
+from pages.ui.parts.foreign import shipped_view
 from pages.ui.parts.page import gate, page_head, user_errors
 from pages.ui.parts.progress import watch_job
 from pages.ui.session.state import current_session
@@ -22,7 +24,10 @@ with user_errors():
     order_form(session, session.teacher)
     job = watch_job(session, "export", "Writing and checking the file")
     path = session.folder / "export" / "certificate.json"
-    if path.exists() and not (job is not None and job.is_alive):
+    is_settled = path.exists() and not (job is not None and job.is_alive)
+    if is_settled and is_file_export(path.parent):
+        shipped_view(session)
+    elif is_settled:
         certificate = session.keep(
             "certificate", path.stat().st_mtime_ns, lambda: Certificate.from_json(path.read_text())
         )

@@ -112,6 +112,8 @@ TESTED_IN = {
     "engine/teacher/importers/timm.py": "teacher/test_load.py",
     "engine/teacher/normal_form.py": "teacher/importers/test_onnx.py",
     "engine/teacher/runtime.py": "test_samples.py",
+    "pages/ui/jobs/file_tasks.py": "pages/test_model_files.py",
+    "pages/ui/session/model_files.py": "pages/test_model_files.py",
     "pages/ui/jobs/tasks.py": "pages/test_live.py",
     "pages/ui/jobs/worker.py": "pages/ui/jobs/test_control.py",
     "pages/ui/session/actions.py": "pages/test_live.py",

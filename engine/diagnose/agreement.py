@@ -29,7 +29,8 @@ class Agreement:
     @property
     def is_chance(self) -> bool:
         spread = math.sqrt(self.chance * (1 - self.chance) / self.n_images)
-        return self.share <= self.chance + _DEVIATIONS * spread
+        # where the reference knows one class only, full agreement says nothing, and nothing against it
+        return self.share < 1 and self.share <= self.chance + _DEVIATIONS * spread
 
 
 def agreements(predictions: Predictions) -> tuple[Agreement, ...]:

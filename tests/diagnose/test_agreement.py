@@ -32,3 +32,9 @@ def test_independent_answers_and_constant_ones_are_chance() -> None:
     found = agreements(make_predictions(rows(list(classes), 5), stack, names=["guess", "constant", "half"]))
     assert [a.is_chance for a in found] == [True, True, False]
     assert "prepared in another way" in chance_problem(found[0], "the teacher")
+
+
+def test_full_agreement_is_never_held_against_a_candidate() -> None:
+    teacher = rows([1, 1, 1], 3)
+    found = agreements(make_predictions(teacher, np.stack([teacher, rows([0, 0, 0], 3)])))
+    assert [a.is_chance for a in found] == [False, True]

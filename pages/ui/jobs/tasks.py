@@ -104,13 +104,22 @@ def preview_teacher(desk: Desk, target: str) -> None:
     )
 
 
-def run_family(desk: Desk, target: str, recipes: list[str]) -> None:
+def look_into_files(desk: Desk, place: str) -> None:
+    """Look into model files that are to compete, and leave what they were found to be."""
+    from pages.ui.jobs.file_tasks import describe
+
+    desk.report(0, 0, stage="opening each file in a process of its own")
+    describe(desk.folder, stored_teacher(desk.folder), place)
+
+
+def run_family(desk: Desk, target: str, recipes: list[str], *, with_files: bool = False) -> None:
     """Run teacher and candidates over the pool, resuming what an earlier run finished, and leave the
     predictions file.
     """
     from engine.deploy.running import FamilyOptions, predict_family
     from engine.predictions.file import save_predictions
     from engine.predictions.runner import ProgressReport
+    from pages.ui.jobs.file_tasks import described
 
     def show(progress: ProgressReport) -> None:
         desk.report(
@@ -121,6 +130,7 @@ def run_family(desk: Desk, target: str, recipes: list[str]) -> None:
             seconds_left=progress.seconds_left,
         )
 
+    files = described(desk.folder) if with_files else None
     family = [parse_any(name) for name in recipes]
     images = open_target(desk.folder, target, hosting().limits)
     predictions = predict_family(
@@ -132,6 +142,8 @@ def run_family(desk: Desk, target: str, recipes: list[str]) -> None:
         on_progress=show,
         cancel=desk.is_cancelled,
         skip_corrupt=True,
+        outside=files.models if files else (),
+        refused=files.refused if files else (),
     )
     if desk.is_cancelled():
         raise UserError("the run was cancelled. What it finished is kept: resume it on the Target page.")
@@ -152,6 +164,8 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known
 
     desk.report(0, 0, stage="packing the weights")
     checks = read_json(desk.folder / "checks.json")
+    if _ships_as_it_is(desk, slug, target, checks, known):
+        return
     teacher, recipe = stored_teacher(desk.folder), parse_any(slug)
     predictions = load_predictions(known["predictions"]) if known.get("predictions") else None
     images = open_target(desk.folder, target, hosting().limits) if target else None
@@ -175,6 +189,27 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known
         ),
     )
     write_bundle(desk.folder / "export", desk.folder / "bundle.zip")
+
+
+def _ships_as_it_is(
+    desk: Desk, name: str, target: str, checks: dict[str, Any] | None, known: dict[str, Any]
+) -> bool:
+    """Write the export of a candidate that is a file, and say whether it is one."""
+    from engine.predictions.file import load_predictions
+    from pages.ui.jobs.file_tasks import described, ship
+
+    model = next((model for model in described(desk.folder).models if model.name == name), None)
+    if model is None:
+        return False
+    images = open_target(desk.folder, target, hosting().limits) if target else None
+    judged = {
+        "images": images,
+        "order": checks["order"] if checks else None if images is None else list(range(len(images))),
+        "predictions": load_predictions(known["predictions"]) if known.get("predictions") else None,
+        "evidence": known["evidence"],
+    }
+    ship(desk.folder, model, stored_teacher(desk.folder).class_names, judged)
+    return True
 
 
 def run_study_job(
@@ -203,6 +238,7 @@ def run_study_job(
 
 TASKS: dict[str, Callable[..., None]] = {
     "import": import_teacher,
+    "files": look_into_files,
     "check": check_images,
     "preview": preview_teacher,
     "predict": run_family,

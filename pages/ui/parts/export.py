@@ -13,11 +13,13 @@ from engine.exports.evidence import Grounds, evidence_record
 from engine.family.families import expected_costs
 from engine.family.kinds import traits_of
 from engine.family.recipes import recipe_of
+from engine.samples import SAMPLES
 from engine.types import Floats, TeacherFacts
 from pages.ui.parts.page import link, picture, plain, table, user_errors
 from pages.ui.parts.stored_size import stored_note
 from pages.ui.parts.teacher import model_facts
 from pages.ui.session.actions import attach_teacher, source_of, start_export
+from pages.ui.session.model_files import known_files
 from pages.ui.session.state import Session
 from pages.ui.show.charts import size_bars
 from pages.ui.show.words import share, size
@@ -32,7 +34,12 @@ _COPIES = {
 def missing_teacher(session: Session) -> None:
     """A predictions file says nothing about weights: ask for the teacher."""
     with st.container(border=True), user_errors():
-        if session.record.sample:
+        if session.record.sample and SAMPLES[session.record.sample].files:
+            st.markdown(
+                ":material/info: **These candidates are files, which ship as they are.** Open the MobileNet sample"
+                " and add the files on the Candidates page to export one with its certificate."
+            )
+        elif session.record.sample:
             st.markdown(
                 ":material/info: **This sample ships predictions only, without its teacher, so there is"
                 " nothing to write a file from.** The digit samples go all the way to a file."
@@ -70,7 +77,9 @@ def exportable(session: Session, teacher: TeacherFacts) -> tuple[list[str], Floa
 
 def order_form(session: Session, teacher: TeacherFacts) -> None:
     """Which candidate, in which forms; any candidate can be exported."""
-    names, cost = exportable(session, teacher)
+    made, cost = exportable(session, teacher)
+    files = [model.name for model in known_files(session).models]
+    names = [*files, *made]
     wanted = session.record.chosen or (
         session.decision.recommended.name if session.predictions is not None else names[0]
     )
@@ -81,7 +90,10 @@ def order_form(session: Session, teacher: TeacherFacts) -> None:
     formats = right.multiselect("Beside model.onnx, also write", copies, format_func=_COPIES.__getitem__)
     if session.record.chosen and name != session.record.chosen:
         st.badge("not the candidate you chose", icon=":material/warning:", color="orange")
-    stored_note(session, names, cost, name)
+    if name in files:
+        st.caption("This candidate is a file: its very bytes are shipped, with a certificate.")
+    else:
+        stored_note(session, made, cost, name)
     if st.button("Write and check the file", type="primary", icon=":material/inventory_2:"):
         start_export(session, name, formats, evidence_for(session, name))
         st.rerun()

@@ -17,6 +17,7 @@ from pages.ui.session.actions import (
     use_sample_images,
     use_shipped,
 )
+from pages.ui.session.model_files import n_candidates
 from pages.ui.session.state import Session
 from pages.ui.show.charts import class_bars
 from pages.ui.show.tables import class_counts
@@ -152,7 +153,7 @@ def class_balance(session: Session) -> None:
 def run_box(session: Session, job: Job | None) -> None:
     """Start the run, say what it will do, or offer the shipped predictions."""
     record = session.record
-    n = len(session.recipes)
+    n = n_candidates(session)
     if record.uses_shipped_predictions:
         st.caption(
             f"The predictions shown are those that ship with the sample. Running the family computes all {n}"

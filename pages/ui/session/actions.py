@@ -188,8 +188,10 @@ def start_preview(session: Session) -> None:
 def run_family(session: Session) -> None:
     """Start, or resume, running the family over the target."""
     session.change(keep=Step.RUN, is_live=True)
-    recipes = [recipe.slug for recipe in family_to_run(session)]
-    jobs.start(session.folder, "predict", target=session.record.target, recipes=recipes)
+    record = session.record
+    own = () if record.files and record.files_alone else family_to_run(session)
+    arguments = {"recipes": [recipe.slug for recipe in own], "with_files": bool(record.files)}
+    jobs.start(session.folder, "predict", target=record.target, **arguments)
 
 
 def family_to_run(session: Session) -> tuple[AnyRecipe, ...]:

@@ -45,6 +45,8 @@ class Record:
     ends: tuple[bool, ...] = _at(Step.CANDIDATES, (False, True))
     family: str = _at(Step.CANDIDATES, "paper")  # which family: paper (or a grid of one's own), deploy, all
     budget: float | None = _at(Step.CANDIDATES, None)  # share of the float teacher's weight memory
+    files: str = _at(Step.CANDIDATES, "")  # folder or zip of model files that compete
+    files_alone: bool = _at(Step.CANDIDATES, False)  # without the recipes
     target: str = _at(Step.TARGET, "")  # where the images are: "sample", or a path
     annotator: str = _at(Step.TARGET, "")  # who is labeling now, if they said so
     max_latency: float | None = _at(Step.RUN, None)  # share of the float teacher's time
@@ -111,6 +113,7 @@ def _fits(value: Any, default: Any) -> bool:
 # Files of the session's folder that belong to a step's result; forgetting the step deletes them.
 FILES: dict[Step, tuple[str, ...]] = {
     Step.TEACHER: ("teacher.onnx", "outline.json", "upload"),
+    Step.CANDIDATES: ("models", "files.json"),
     Step.TARGET: (
         "images",
         "checks.json",
@@ -124,6 +127,7 @@ FILES: dict[Step, tuple[str, ...]] = {
 }
 JOBS: dict[Step, tuple[str, ...]] = {
     Step.TEACHER: ("import",),
+    Step.CANDIDATES: ("files",),
     Step.TARGET: ("check", "preview"),
     Step.RUN: ("predict",),
     Step.EXPORT: ("export",),
