@@ -5,6 +5,7 @@ Knows the format. Knows nothing of what the arrays mean.
 
 from __future__ import annotations
 
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -14,6 +15,8 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 _BLOCK_BYTES = 1 << 24
+# What numpy lets through from the parser it reads a header with, beside ValueError
+STRANGE_HEADER = (tokenize.TokenError, SyntaxError, TypeError, RecursionError, MemoryError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,12 @@ class Header:
 
 def read_header(file: IO[bytes]) -> Header:
     """Read the header of a file that is open at its beginning. Raises ValueError if it is none."""
-    version = npy_format.read_magic(file)
-    read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-    return Header(*read(file), file.tell())
+    try:
+        version = npy_format.read_magic(file)
+        read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+        return Header(*read(file), file.tell())
+    except STRANGE_HEADER as error:
+        raise ValueError(f"its header cannot be read: {type(error).__name__}") from None
 
 
 def write_npy(file: IO[bytes], array: Any, dtype: np.dtype[Any] | None = None) -> None:

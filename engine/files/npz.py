@@ -6,9 +6,11 @@ Knows the archive format. Knows nothing of what the arrays mean.
 
 from __future__ import annotations
 
+import lzma
 import math
 import zipfile
-from collections.abc import Collection, Mapping
+import zlib
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +23,20 @@ from engine.files.whole_file import whole_file
 from engine.types import UserError
 
 MAX_UNPACKED_BYTES = 16 << 30  # a file that claims more is refused before anything is unpacked
+# Compressed arrays have to be held in memory, so they may be less; probabilities shrink to a half at best, and
+# what shrinks to a two-hundredth is a bomb, or flat enough to be saved plain.
+MAX_INFLATED_BYTES = 4 << 30
+MAX_RATIO = 200
+_SMALL = 64 << 20
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+)
 
 
 def read_npz(
@@ -34,24 +50,64 @@ def read_npz(
         raise UserError(f"{path} is not a file. Give the path of an .npz file.")
     try:
         with zipfile.ZipFile(path) as archive:
-            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            members = {name: info for name, info in members.items() if name in wanted}
-            unpacked = sum(info.file_size for info in members.values())
-            if unpacked > max_bytes:
-                raise UserError(
-                    f"{path.name} unpacks to {unpacked / 2**30:.1f} GB; at most {max_bytes / 2**30:.3g} GB"
-                    " are read. Give a folder of shards, or split the pool."
-                )
+            members = _members(archive, wanted, path.name)
+            check_sizes(list(members.values()), path.name, max_bytes)
             return {name: _read_member(path, archive, info) for name, info in members.items()}
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    except _DAMAGE as error:
         raise UserError(
-            f"{path.name} is not a readable .npz archive ({error}). Write it with numpy.savez."
+            f"{path.name} is not a readable .npz archive ({_reason(error)}).", "Write it with numpy.savez."
         ) from None
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError, MemoryError, OverflowError) as error:
         raise UserError(
-            f"{path.name} holds an array that cannot be read safely ({error}). Save plain numeric or string"
-            " arrays."
+            f"{path.name} holds an array that cannot be read safely ({_reason(error)}).",
+            "Save plain numeric or string arrays.",
         ) from None
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__
+
+
+def _members(archive: zipfile.ZipFile, wanted: Collection[str], name: str) -> dict[str, zipfile.ZipInfo]:
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        array = info.filename.removesuffix(".npy")
+        if array in members:
+            raise UserError(f"{name} holds {array!r} twice.", "Write it with numpy.savez.")
+        if array in wanted:
+            members[array] = info
+    return members
+
+
+def check_sizes(entries: Sequence[zipfile.ZipInfo], name: str, max_bytes: int) -> None:
+    """Raise UserError if what an archive's entries state is too large to be read, encrypted, or packed in a way
+    that numpy does not write: all before anything is unpacked.
+    """
+    for entry in entries:
+        if entry.flag_bits & 0x1:
+            raise UserError(f"{name} is encrypted ({entry.filename}).", "Save it without a password.")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise UserError(
+                f"{name} is packed by a method that numpy does not write ({entry.filename}).",
+                "Write it with numpy.savez.",
+            )
+        if entry.compress_type == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
+            raise UserError(f"{name} states two sizes for {entry.filename}.", "Write it with numpy.savez.")
+    unpacked = sum(entry.file_size for entry in entries)
+    if unpacked > max_bytes:
+        raise UserError(
+            f"{name} unpacks to {unpacked / 2**30:.1f} GB; at most {max_bytes / 2**30:.3g} GB are read.",
+            "Give a folder of shards, or split the pool.",
+        )
+    packed = [entry for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
+    inflated = sum(entry.file_size for entry in packed)
+    stored = sum(entry.compress_size for entry in packed)
+    if inflated > MAX_INFLATED_BYTES or (inflated > _SMALL and inflated > MAX_RATIO * stored):
+        raise UserError(
+            f"{name} unpacks from {stored / 2**20:.3g} MB to {inflated / 2**20:,.0f} MB, as a zip bomb would.",
+            "Save it uncompressed with numpy.savez: plain arrays are mapped, not read.",
+        )
 
 
 def write_npz(
@@ -91,7 +147,9 @@ def _read_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) ->
     count = math.prod(shape)  # exact: numpy's product of a made-up shape wraps round and passes for small
     if min(shape, default=0) < 0 or info.file_size - header.offset < count * dtype.itemsize:
         raise ValueError(f"{info.filename} is shorter than its header says")
-    if info.compress_type != zipfile.ZIP_STORED or header.is_fortran or count == 0 or not shape:
+    if count * dtype.itemsize == 0:
+        return np.empty(shape if count == 0 else (), dtype)  # nothing to read; a shape of nothings is none
+    if info.compress_type != zipfile.ZIP_STORED or header.is_fortran or not shape:
         with archive.open(info) as whole:
             array: NDArray[Any] = npy_format.read_array(whole, allow_pickle=False)
         return array

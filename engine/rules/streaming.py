@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from engine.types import Floats, Ints, Progress
 
 STATISTICS = ("distortion", "by-row", "correlation", "spectrum")
 _BLOCK = 1 << 19  # values at a time: a few MB, which stays in the processor's cache
+_MANY_CLASSES = 2000  # a (K, K) matrix of float64 takes 32 MB there, 3 GB at 20,000
 _SERIAL = 1 << 22  # values below which threads cost more than they save
 # Values from which logarithms and row sums of a float32 family are taken in float32 (never the Gram matrix nor
 # sums over rows). Rounding is then 1e-7 of a row's value; tests show that no pick moves.
@@ -43,15 +45,31 @@ class Correlation:
 
 
 class _Gram:
-    """QᵀQ (K, K) summed over blocks of rows, always in float64."""
+    """QᵀQ (K, K) summed over blocks of rows, always in float64.
 
-    def __init__(self, n_classes: int) -> None:
-        self.total = np.zeros((n_classes, n_classes))
-        self._block = np.empty_like(self.total)
+    With thousands of classes and fewer rows it is QQᵀ (N, N) instead, which has the same trace, norm and
+    singular values and does not fill the memory.
+    """
+
+    def __init__(self, n_images: int, n_classes: int) -> None:
+        self._rows: list[Floats] | None = [] if n_images < n_classes and n_classes > _MANY_CLASSES else None
+        self._sum = np.zeros((n_classes, n_classes) if self._rows is None else (0, 0))
+        self._block = np.empty_like(self._sum)
 
     def add(self, floored: Floats) -> None:
+        if self._rows is not None:
+            self._rows.append(floored.astype(np.float64))
+            return
         exact = floored.astype(np.float64, copy=False)
-        self.total += np.matmul(exact.T, exact, out=self._block)
+        self._sum += np.matmul(exact.T, exact, out=self._block)
+
+    @cached_property
+    def total(self) -> Floats:
+        """The matrix, once every block was added."""
+        if self._rows is None:
+            return self._sum
+        whole = np.concatenate(self._rows)
+        return np.asarray(whole @ whole.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +93,7 @@ class _Pass:
         with_gram = bool(self.wanted & {"correlation", "spectrum"})
         # Fresh blocks would be fetched from the system each time, at ten times the cost of filling them.
         values, logarithms = (self._buffer() for _ in range(2))
-        cross, gram = 0.0, _Gram(n_classes) if with_gram else None
+        cross, gram = 0.0, _Gram(n_images, n_classes) if with_gram else None
         for rows in blocks(n_images, n_classes):
             probs = self.candidates[m, rows]
             floored = self.decoder.floored(probs, values)

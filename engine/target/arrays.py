@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.files.npy import STRANGE_HEADER
+from engine.files.npz import check_sizes
 from engine.target.sources import Limits, check_names
 from engine.types import Ints, UserError
 
 _MB = 10**6
 _CHUNK = 1 << 20
+_LABEL_BYTES = 8  # of one label
+_LABELS = "Save class indices, -1 for unknown."
 
 
 class ArraySource:
@@ -30,6 +34,16 @@ class ArraySource:
 
     def __init__(self, path: Path, where: str, limits: Limits) -> None:
         self._array = _map_array(path, where)
+        if self._array.ndim == 0 or 0 in self._array.shape[1:]:
+            raise UserError(
+                f"{where} has shape {self._array.shape}; images need (N, H, W), (N, H, W, 3) or (N, 3, H, W).",
+                "Reshape it.",
+            )
+        if self._array.nbytes // max(1, len(self._array)) > 16 * limits.pixels:
+            raise UserError(
+                f"{where} holds images of shape {self._array.shape[1:]}, more than {limits.pixels:,} pixels each.",
+                "Make them smaller.",
+            )
         self.names = tuple(f"row {i}" for i in range(len(self._array)))
         check_names(self.names, where, limits)
         self._channels_first = (
@@ -94,7 +108,7 @@ class ArraySource:
 def _map_array(path: Path, where: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError):
+    except (ValueError, OSError, EOFError, *STRANGE_HEADER):
         raise UserError(
             f"{where} is not a plain numeric .npy array. Save it with numpy.save, without Python objects."
         ) from None
@@ -121,6 +135,8 @@ def unpack_npz(path: Path, limits: Limits) -> UnpackedArrays:
     except (zipfile.BadZipFile, OSError):
         raise UserError(f"{path.name!r} is not a readable .npz. Save it with numpy.savez.") from None
     with archive:
+        entries = [info for info in archive.infolist() if info.filename in ("images.npy", "labels.npy")]
+        check_sizes(entries, repr(path.name), limits.total_bytes)
         if "images.npy" not in archive.namelist():
             held = ", ".join(name.removesuffix(".npy") for name in archive.namelist()[:5]) or "nothing"
             raise UserError(
@@ -139,7 +155,10 @@ def unpack_npz(path: Path, limits: Limits) -> UnpackedArrays:
                             f"{path.name!r} unpacks to more than {limits.total_bytes / _MB:,.0f} MB. Give a"
                             " part of it."
                         )
-            labels = _read_labels(archive) if "labels.npy" in archive.namelist() else None
+            labels = _read_labels(archive, limits) if "labels.npy" in archive.namelist() else None
+        except UserError:
+            folder.cleanup()
+            raise
         except (
             zipfile.BadZipFile,
             zlib.error,
@@ -147,18 +166,20 @@ def unpack_npz(path: Path, limits: Limits) -> UnpackedArrays:
             EOFError,
             RuntimeError,
             NotImplementedError,
-            MemoryError,
+            *STRANGE_HEADER,
         ):
+            folder.cleanup()
             raise UserError(f"{path.name!r} is damaged. Save it again with numpy.savez.") from None
     return UnpackedArrays(folder, target, labels)
 
 
-def _read_labels(archive: zipfile.ZipFile) -> Ints:
+def _read_labels(archive: zipfile.ZipFile, limits: Limits) -> Ints:
+    if archive.getinfo("labels.npy").file_size > _LABEL_BYTES * limits.files + _CHUNK:
+        raise UserError(f"`labels` holds more than one label for each of {limits.files:,} images.", _LABELS)
     with archive.open("labels.npy") as file:
         labels: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise UserError(
-            f"`labels` must be one integer per image, got {labels.dtype} of shape {labels.shape}. Save class"
-            " indices, -1 for unknown."
+            f"`labels` must be one integer per image, got {labels.dtype} of shape {labels.shape}.", _LABELS
         )
     return labels.astype(np.int64)

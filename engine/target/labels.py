@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,31 @@ class LabelSpace:
     n_classes: int
     class_names: Sequence[str] | None = None
     files: Sequence[str] | None = None
+
+    def rows_of(self, file: str) -> list[int]:
+        """The rows an image name stands for; a bare name is enough where it is unique: people label cat/17.png
+        as 17.png.
+        """
+        return self._by_path.get(file) or self._by_name.get(file, [])
+
+    @cached_property
+    def _by_path(self) -> dict[str, list[int]]:
+        return _index(self.files or ())
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        return _index([file.rsplit("/", 1)[-1] for file in self.files or ()])
+
+    @cached_property
+    def _by_class(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.class_names or ())}
+
+
+def _index(names: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        found.setdefault(name, []).append(row)
+    return found
 
 
 def read_labels(
@@ -90,7 +116,7 @@ def parse_label_lines(data: bytes, *, name: str, space: LabelSpace) -> LabelLine
     find = _file_row if key_column == "file" else _row
     rows: dict[int, int] = {}
     problems: list[str] = []
-    for record in reader:
+    for record in _records(reader, name):
         where = f"{name}, line {reader.line_num}"
         key = (record[columns[key_column]] or "").strip()
         try:
@@ -108,22 +134,49 @@ def parse_label_lines(data: bytes, *, name: str, space: LabelSpace) -> LabelLine
     return LabelLines(sample=sample, problems=tuple(problems))
 
 
+def _records(reader: csv.DictReader[str], name: str) -> Iterator[dict[str, str]]:
+    """The lines of the file; raise UserError where the csv module gives up on one."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise UserError(
+            f"{name}, line {reader.line_num + 1}: this is no line of a CSV ({error}).",
+            "Keep row and label only, and save it as CSV (UTF-8).",
+        ) from None
+
+
 def _reader(data: bytes, name: str) -> csv.DictReader[str]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{name} is not UTF-8 text. Save it as CSV (UTF-8).") from None
+    if "\0" in text:
+        raise UserError(f"{name} is not UTF-8 text.", "Save it as CSV (UTF-8).")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # old spreadsheets end lines with a bare return
     head = text.split("\n", 1)[0]
     separator = max(_SEPARATORS, key=head.count)  # the first one wins a tie, so a comma where there is none
-    return csv.DictReader(io.StringIO(text), skipinitialspace=True, delimiter=separator)
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True, delimiter=separator)
+    try:
+        _ = reader.fieldnames  # reads the first line
+    except csv.Error as error:
+        raise UserError(
+            f"{name}, line 1: this is no line of a CSV ({error}).", "Save it as CSV (UTF-8)."
+        ) from None
+    return reader
 
 
 def _row(text: str, where: str, space: LabelSpace) -> int:
-    if not text.isdecimal() or int(text) >= space.n_rows:
+    number = _whole(text)
+    if number is None or number >= space.n_rows:
         raise UserError(
-            f"{where}: row {text!r} is not in the pool; rows are 0..{space.n_rows - 1}. Correct the row."
+            f"{where}: row {text[:40]!r} is not in the pool; rows are 0..{space.n_rows - 1}. Correct the row."
         )
-    return int(text)
+    return number
+
+
+def _whole(text: str) -> int | None:
+    """A number from 0, or None: what is no number, and what is longer than any row or class."""
+    return int(text) if text.isdecimal() and len(text) < 20 else None
 
 
 def _file_row(text: str, where: str, space: LabelSpace) -> int:
@@ -132,32 +185,27 @@ def _file_row(text: str, where: str, space: LabelSpace) -> int:
             f"{where}: labels are given by file, but these predictions do not name their images. Use"
             " row,label instead."
         )
-    matches = _rows_of(text, space.files)
+    matches = space.rows_of(text)
     if len(matches) != 1:
         found = "is not in the pool" if not matches else f"matches {len(matches)} images"
         raise UserError(
-            f"{where}: file {text!r} {found}. Write the image's path as it stands in the pool, e.g."
+            f"{where}: file {text[:80]!r} {found}. Write the image's path as it stands in the pool, e.g."
             f" {space.files[0]!r}."
         )
     return matches[0]
 
 
-def _rows_of(text: str, files: Sequence[str]) -> list[int]:
-    exact = [row for row, file in enumerate(files) if file == text]
-    # A bare name is enough when it is unique: people label cat/17.png as 17.png.
-    return exact or [row for row, file in enumerate(files) if file.rsplit("/", 1)[-1] == text]
-
-
 def _label(text: str, where: str, space: LabelSpace) -> int:
-    names: Mapping[str, int] = {name: index for index, name in enumerate(space.class_names or ())}
+    names: Mapping[str, int] = space._by_class
     if text in names:
         return names[text]
-    if text.isdecimal() and int(text) < space.n_classes:
-        return int(text)
+    number = _whole(text)
+    if number is not None and number < space.n_classes:
+        return number
     known = f"0…{space.n_classes - 1}" + (f", named {', '.join(list(names)[:5])}…" if names else "")
     hint = "Fix the line" if names else "Fix the line, or give class names"
     raise UserError(
-        f"{where}: label {text!r} is unknown; there are {space.n_classes} classes ({known}). {hint}."
+        f"{where}: label {text[:40]!r} is unknown; there are {space.n_classes} classes ({known}). {hint}."
     )
 
 

@@ -4,6 +4,7 @@ left to `decode`.
 
 from __future__ import annotations
 
+import lzma
 import os
 import stat
 import zipfile
@@ -132,7 +133,16 @@ class ZipSource:
         try:
             with self._zip.open(self._entries[index]) as file:
                 return _read_bounded(file, self.names[index], self._limits)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            lzma.LZMAError,
+            EOFError,
+            OSError,
+            NotImplementedError,
+            RuntimeError,
+            ValueError,
+        ) as error:
             raise UnreadableImageError(self.names[index], f"its zip entry is damaged ({error})") from None
 
     def read(self, index: int) -> NDArray[Any]:

@@ -144,3 +144,15 @@ def test_spectrum_of_a_collapsed_candidate_survives_blocks(monkeypatch):
     pool = pool_statistics(probs, probs[None])
     expected = np.linalg.svd(np.maximum(probs, 1e-8), compute_uv=False).sum()
     assert pool.spectrum_sum[0] == pytest.approx(expected, rel=1e-13)
+
+
+def test_thousands_of_classes_on_few_rows_give_the_same_and_fill_no_memory() -> None:
+    """SoftmaxCorr and the nuclear norm from QQᵀ; the oracle is numpy on QᵀQ, small enough to hold once."""
+    probs = np.random.default_rng(0).dirichlet(np.full(2500, 0.05), (2, 6))
+    found = streaming.stream(probs[0], probs, {"correlation", "spectrum"}, floor=1e-8)
+    for m in range(2):
+        floored = np.maximum(probs[m], 1e-8)
+        gram = floored.T @ floored
+        assert found["correlation"].trace[m] == pytest.approx(np.trace(gram), rel=1e-12)
+        assert found["correlation"].norm[m] == pytest.approx(np.linalg.norm(gram), rel=1e-12)
+        assert found["spectrum"][m] == pytest.approx(np.linalg.svd(floored, compute_uv=False).sum(), rel=1e-9)
