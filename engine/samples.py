@@ -29,7 +29,7 @@ DIGIT_PREPROCESSING_KERAS = Preprocessing(SIDE, SIDE, channels=1, layout="NHWC",
 @dataclass(frozen=True)
 class Sample:
     """One sample family. `teacher` is None where only predictions ship; `files` is the folder of the candidates
-    that are files, where they are no recipes.
+    that are files, where they are no recipes. `family` says which family of recipes its candidates are.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Sample:
     target: Literal["digits", "photo"]
     teacher: str | None
     files: str | None = None
+    family: str = "paper"
 
     @property
     def predictions(self) -> str:
@@ -107,6 +108,15 @@ SAMPLES: dict[str, Sample] = {
             "photo",
             None,
         ),
+        Sample(
+            "digits-deploy",
+            "Digits: candidates people deploy",
+            "The ResNet's deploy family: weights only, weights and activations in 8 bits, mixed precision,"
+            " corrected rounding, each with its time. Predictions only.",
+            "digits",
+            None,
+            family="deploy",
+        ),
     )
 }
 
@@ -116,7 +126,8 @@ def sample_names(*, with_teacher: bool = False, of_recipes: bool = False) -> tup
     return tuple(
         name
         for name, sample in SAMPLES.items()
-        if (sample.teacher or not with_teacher) and not (of_recipes and sample.files)
+        if (sample.teacher or not with_teacher)
+        and not (of_recipes and (sample.files or sample.family != "paper"))
     )
 
 

@@ -1,5 +1,5 @@
-"""Runs the 72 candidates of each digit teacher over the handwritten target and writes the shipped
-predictions.
+"""Runs the 72 candidates of each digit teacher over the handwritten target, and the ResNet's deploy family, and
+writes the shipped predictions.
 
 `python -m sample_models.families [NAME ...]`. Uses the project's own path from teacher to predictions,
 nothing else.
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.family.recipes import standard_family
+from engine.deploy.running import FamilyOptions, predict_family
+from engine.family.families import make_family, parse_family
 from engine.predictions.file import save_predictions
-from engine.predictions.gather import predict
 from engine.predictions.runner import ProgressReport
 from engine.predictions.store import default_store
 from engine.samples import FOLDER, SAMPLES, SampleTarget, sample_names, sample_target
@@ -26,6 +26,8 @@ from engine.teacher.load import load_sample_teacher
 from engine.types import Floats, Predictions, Teacher
 
 POOL_BITS, TEST_BITS = 14, 9  # significant bits kept of each probability
+DEPLOY = "digits-deploy"  # the sample whose candidates are another family of DEPLOY_TEACHER
+DEPLOY_TEACHER = "digits-resnet"
 
 
 def predict_digits(
@@ -33,18 +35,18 @@ def predict_digits(
     target: SampleTarget,
     store: Path,
     on_progress: Callable[[ProgressReport], None] | None = None,
+    family: str = "paper",
 ) -> Predictions:
-    """Run the whole family on the target's pool and test part; what the store already holds is not run
-    again.
-    """
+    """Run a whole family on the target's pool and test part; what the store already holds is not run again."""
     with tempfile.TemporaryDirectory() as folder:
         pool_file, test_file = Path(folder) / "pool.npy", Path(folder) / "test.npy"
         np.save(pool_file, target.pool_images)
         np.save(test_file, target.test_images)
-        return predict(
+        return predict_family(
             teacher,
-            standard_family(),
+            make_family(parse_family(family), teacher),
             open_images(pool_file),
+            family=FamilyOptions(latency=family != "paper"),
             labels=target.pool_labels,
             test=(open_images(test_file), target.test_labels),
             store=store,
@@ -94,9 +96,11 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=default_store(), help="folder for resumable work")
     parser.add_argument("--out", type=Path, default=FOLDER)
     options = parser.parse_args()
-    for name in options.names or sample_names(with_teacher=True):
+    for name in options.names or (*sample_names(with_teacher=True), DEPLOY):
         path = options.out / SAMPLES[name].predictions
-        ship(predict_digits(load_sample_teacher(name), sample_target(), options.store), path)
+        teacher = load_sample_teacher(DEPLOY_TEACHER if name == DEPLOY else name)
+        made = predict_digits(teacher, sample_target(), options.store, family=SAMPLES[name].family)
+        ship(made, path)
         print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB", flush=True)
 
 

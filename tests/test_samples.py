@@ -14,7 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.decide.choose import METHODS, choose, statistics_of
+from engine.family.kinds import traits_of
 from engine.family.recipes import standard_family
+from engine.predictions.deployed import read_allocation
 from engine.predictions.file import load_sample_predictions
 from engine.rules.label_free import LABEL_FREE
 from engine.rules.sampling import draw_sample
@@ -43,7 +45,12 @@ def test_committed_files_stay_small() -> None:
 def test_catalogue_covers_every_importer_and_the_photographs() -> None:
     suffixes = {Path(sample.teacher).suffix for sample in SAMPLES.values() if sample.teacher}
     assert suffixes == {".pt2", ".keras", ".onnx"}
-    assert set(sample_names()) - set(TEACHERS) == {"digits-files", "pacs-sketch", "pacs-cartoon"}
+    assert set(sample_names()) - set(TEACHERS) == {
+        "digits-deploy",
+        "digits-files",
+        "pacs-sketch",
+        "pacs-cartoon",
+    }
 
 
 def test_importing_samples_loads_no_framework() -> None:
@@ -119,6 +126,19 @@ def test_predictions_show_a_real_choice(name: str) -> None:
     losses = -np.log(probs).mean(axis=1)
     assert np.ptp(losses) > 1
     assert losses.min() < 0.9 * np.log(predictions.n_classes)
+
+
+def test_the_deploy_family_ships_every_kind_with_times_and_bits() -> None:
+    predictions = load_sample_predictions("digits-deploy")
+    kinds = {traits.kind for traits in map(traits_of, predictions.names) if traits is not None}
+    assert kinds == {"weights", "integer", "mixed", "corrected"}
+    assert 40 <= predictions.n_candidates <= 60
+    assert predictions.latency is not None
+    assert np.isfinite(predictions.latency).all()
+    mixed = {name for name in predictions.names if name.startswith("mix-")}
+    assert set(read_allocation(predictions.allocation)) == mixed
+    assert np.array_equal(predictions.labels, sample_target().pool_labels)
+    assert predictions.has_test
 
 
 def test_digit_predictions_carry_the_targets_labels() -> None:
