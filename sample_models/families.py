@@ -28,6 +28,7 @@ from engine.types import Floats, Predictions, Teacher
 POOL_BITS, TEST_BITS = 14, 9  # significant bits kept of each probability
 DEPLOY = "digits-deploy"  # the sample whose candidates are another family of DEPLOY_TEACHER
 DEPLOY_TEACHER = "digits-resnet"
+DEPLOY_TEST_BITS = 7  # what ships stays within 10 MB
 
 
 def predict_digits(
@@ -54,7 +55,7 @@ def predict_digits(
         )
 
 
-def ship(predictions: Predictions, path: Path, *, files: bool = False) -> None:
+def ship(predictions: Predictions, path: Path, *, files: bool = False, test_bits: int = TEST_BITS) -> None:
     """Write predictions small and compressed.
 
     Picks depend on the pool, so its probabilities keep 14 significant bits: in half precision a few near-ties
@@ -66,9 +67,9 @@ def ship(predictions: Predictions, path: Path, *, files: bool = False) -> None:
         predictions,
         teacher=_rounded(predictions.teacher, POOL_BITS),
         candidates=_rounded(predictions.candidates, POOL_BITS),
-        teacher_test=None if test is None else _rounded(test, TEST_BITS).astype(np.float16),
+        teacher_test=None if test is None else _rounded(test, test_bits).astype(np.float16),
         candidates_test=(
-            None if candidates_test is None else _rounded(candidates_test, TEST_BITS).astype(np.float16)
+            None if candidates_test is None else _rounded(candidates_test, test_bits).astype(np.float16)
         ),
         files=predictions.files if files else None,
     )
@@ -100,7 +101,7 @@ def main() -> None:
         path = options.out / SAMPLES[name].predictions
         teacher = load_sample_teacher(DEPLOY_TEACHER if name == DEPLOY else name)
         made = predict_digits(teacher, sample_target(), options.store, family=SAMPLES[name].family)
-        ship(made, path)
+        ship(made, path, test_bits=DEPLOY_TEST_BITS if name == DEPLOY else TEST_BITS)
         print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB", flush=True)
 
 
