@@ -26,6 +26,8 @@ def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())  # what was said to be written survives a power cut
         if not private:
             os.chmod(temporary, 0o644)  # mkstemp makes a private file; a result is meant to be shared
         os.replace(temporary, target)

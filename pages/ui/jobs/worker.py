@@ -1,7 +1,8 @@
 """The process behind one job: waits its turn, does the task, and leaves progress and the outcome in the
 session's folder.
 
-Run as `python -m pages.ui.jobs.worker FOLDER KIND ID`. Heavy work of several visitors runs one job at a time.
+Run as `python -m pages.ui.jobs.worker FOLDER KIND ID`. Work of several visitors runs
+one long and one short job at a time, so that nobody's long job keeps others from theirs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from pages.ui.workspace.folder import is_locked, locked, remove
 
 _SAVE_SECONDS = 0.3
 _WAIT_SECONDS = 0.3
+_LONG = (
+    "predict",
+    "study",
+)  # these take minutes; reading a model, looking at images or writing a file does not
 
 
 class CancelledError(Exception):
@@ -74,6 +79,11 @@ class Desk:
         remove(cancel_file(self.folder, self.job.id))
 
 
+def queue_of(kind: str) -> str:
+    """The folder of tickets a job waits in: minutes of work never stand before seconds of it."""
+    return "queue-long" if kind in _LONG else "queue"
+
+
 def wait_for_turn(desk: Desk, queue: Path, ticket: Path) -> None:
     """Return when every earlier ticket is gone. A ticket whose process died is removed, so nobody waits for
     the dead.
@@ -103,7 +113,7 @@ def work(folder: Path, kind: str, job_id: str) -> None:
             return
         desk = Desk(folder, replace(job, pid=os.getpid()))
         save_job(folder, desk.job)
-        ticket = folder.parent / "queue" / f"{time.time_ns()}-{job_id}.ticket"
+        ticket = folder.parent / queue_of(kind) / f"{time.time_ns()}-{job_id}.ticket"
         try:
             with locked(ticket):
                 wait_for_turn(desk, ticket.parent, ticket)

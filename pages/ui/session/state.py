@@ -30,6 +30,7 @@ from engine.types import Bools, LabeledSample, Predictions, TeacherFacts, UserEr
 from pages.ui.jobs import control as jobs
 from pages.ui.session.record import FILES, JOBS, Record, Step
 from pages.ui.show.words import in_fields
+from pages.ui.workspace.expiry import sweep_regularly
 from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, sweep, write_json
 from pages.ui.workspace.hosting import Hosting, hosting
 from pages.ui.workspace.images import open_target
@@ -403,6 +404,7 @@ def current_session() -> Session:
         known = is_id(asked) and (host.root / asked / RECORD).is_file()
         if not known:
             sweep(host.root, host.expiry_seconds)
+        sweep_regularly(host.root, host.expiry_seconds)
         session = Session(host.root / (asked if known else new_id()), host)
         session.is_lost = bool(asked) and not known
         if known:

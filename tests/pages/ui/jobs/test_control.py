@@ -121,6 +121,13 @@ def test_cancel_while_waiting(folder: Path, images: Path) -> None:
         wait_for(folder, "check", "cancelled")
 
 
+def test_a_long_job_of_another_visitor_does_not_block_a_short_one(folder: Path, images: Path) -> None:
+    with locked(folder.parent / worker.queue_of("predict") / "0.ticket"):
+        jobs.start(folder, "check", target=str(images))
+        wait_for(folder, "check", "done")
+        assert worker.queue_of("study") == worker.queue_of("predict") != worker.queue_of("import")
+
+
 def test_worker_outlives_the_process_that_started_it(folder: Path, images: Path) -> None:
     code = (
         f"from pathlib import Path; from pages.ui.jobs import control; control.start(Path({str(folder)!r}), 'check',"
