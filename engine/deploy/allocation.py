@@ -6,7 +6,7 @@ Knows numbers only. Where they are measured is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,12 +58,6 @@ def allocate(table: LayerTable, limit: float) -> dict[str, int]:
         raise UserError("the bits could not be divided among the layers in time. Use a uniform candidate.")
     picks: NDArray[np.int64] = found.x.reshape(n_layers, n_choices).argmax(axis=1)
     return {name: table.bits[pick] for name, pick in zip(table.names, picks, strict=True)}
-
-
-def harmful_total(table: LayerTable, allocation: Mapping[str, int]) -> float:
-    """Return the harm an allocation adds up to."""
-    places = [table.bits.index(allocation[name]) for name in table.names]
-    return float(table.harm[np.arange(len(places)), places].sum())
 
 
 def monotone(harm: Floats, bits: Sequence[int]) -> NDArray[np.float64]:

@@ -82,7 +82,7 @@ def predict_family(
     result = _described(result, teacher, built)
     if not family.latency:
         return result
-    return _timed(result, calibration, recipes, files, _timing(run.get("on_progress")))
+    return _timed(result, calibration, recipes, files, run)
 
 
 def _is_there(recipe: AnyRecipe, files: dict[str, BuiltFile]) -> bool:
@@ -143,11 +143,11 @@ def _timed(
     calibration: Calibration,
     recipes: Sequence[AnyRecipe],
     files: dict[str, BuiltFile],
-    on_progress: Progress | None,
+    run: dict[str, Any],
 ) -> Predictions:
     by_name = {recipe.slug: recipe for recipe in recipes}
     ordered = [by_name[name] for name in result.names if name in by_name]
-    found = time_family(calibration, ordered, files, on_progress)
+    found = time_family(calibration, ordered, files, _timing(run.get("on_progress")), run.get("cancel"))
     outside = np.full(len(result.names) - len(ordered), np.nan)  # they come first, and are not timed
     return replace(
         result,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,12 +80,7 @@ def n_probed(n_layers: int, n_calibration: int) -> int:
     return max(1, min(IMAGES, n_calibration, affordable))
 
 
-def measure(
-    calibration: Calibration,
-    store: Path,
-    on_progress: Progress | None = None,
-    cancel: Callable[[], bool] | None = None,
-) -> LayerTable:
+def measure(calibration: Calibration, store: Path, on_progress: Progress | None = None) -> LayerTable:
     """Return what every layer costs and spoils at every choice of bits.
 
     What an earlier run measured on the same images is found in the store; each layer is kept as soon as it is
@@ -101,7 +96,7 @@ def measure(
         probing = Probing.of(teacher, calibration.images[:n], calibration.batch)
         reference = probing.probs({})
         with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as threads:
-            tasks = threads.map(lambda kernel: _layer(probing, reference, kernel, cancel), waiting)
+            tasks = threads.map(lambda kernel: _layer(probing, reference, kernel), waiting)
             for kernel, harm in zip(waiting, tasks, strict=True):
                 known[kernel.name] = harm
                 write_text(path, json.dumps(known))
@@ -118,9 +113,7 @@ def _read(path: Path) -> dict[str, list[float]]:
     return {name: harm for name, harm in found.items() if len(harm) == len(CHOICES)}
 
 
-def _layer(
-    probing: Probing, reference: Floats, kernel: Kernel, cancel: Callable[[], bool] | None
-) -> list[float]:
+def _layer(probing: Probing, reference: Floats, kernel: Kernel) -> list[float]:
     """Return the harm of one layer at every choice of bits: measured, then scaled by the weights' error."""
     weights = probing.teacher.weights[kernel.name]
     made: dict[int, Clipped] = {bits: clipped(weights, kernel, bits) for bits in CHOICES}

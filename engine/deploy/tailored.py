@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.family.kinds import StaticRecipe, Tailored
+from engine.family.kinds import Tailored
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,3 @@ class TailoredModel:
     weight_bytes: float
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-    @property
-    def is_packed(self) -> bool:
-        """Only the weights are integers: a runtime may keep them packed or make them floats at load."""
-        return not isinstance(self.recipe, StaticRecipe)

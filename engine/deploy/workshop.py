@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,6 @@ class Workshop:
     calibration: Calibration
     store: Path
     on_progress: OnProgress | None = None
-    _built: dict[str, BuiltFile] = field(default_factory=dict)
 
     @cached_property
     def folder(self) -> Path:
