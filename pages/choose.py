@@ -20,6 +20,7 @@ from pages.ui.parts.page import (
 )
 from pages.ui.parts.recommendation import recommendation
 from pages.ui.parts.stored_size import float_bytes
+from pages.ui.parts.weighing import wait_for_statistics
 from pages.ui.session.record import Step
 from pages.ui.session.state import current_session
 from pages.ui.show.tables import shown_candidates, shown_rules
@@ -33,6 +34,7 @@ gate(
     "teacher",
 )
 assert predictions is not None
+wait_for_statistics(session)
 with user_errors():
     answer = st.container()  # the answer stands first, though the budget below it is read before
     if predictions.cost is not None:

@@ -7,6 +7,7 @@ import streamlit as st
 from engine.diagnose.collapse import collapse_report
 from pages.ui.parts.collapse import answer, assumption_list, confidence_picture, reliability_part, tie_box
 from pages.ui.parts.page import back_button, gate, page_head, picture, table
+from pages.ui.parts.weighing import wait_for_statistics
 from pages.ui.session.state import current_session
 from pages.ui.show.collapse_charts import collapse_heat_map
 from pages.ui.show.tables import shown_health
@@ -19,6 +20,7 @@ gate(
     "This page needs predictions: open a sample or a predictions file, or run the family on your images.",
     "teacher",
 )
+wait_for_statistics(session)
 with st.spinner("Looking at every candidate …"):
     decision = session.decision
     report = session.keep(

@@ -10,7 +10,13 @@ from pages.ui.jobs import control as jobs
 from pages.ui.parts.page import next_button, page_head, picture, plain, table, user_errors
 from pages.ui.parts.progress import watch_job
 from pages.ui.parts.teacher import input_fields, model_facts, preprocessing_form, sample_cards
-from pages.ui.session.actions import load_path, load_timm, load_upload, open_predictions
+from pages.ui.session.actions import (
+    load_path,
+    load_timm,
+    load_upload,
+    open_predictions,
+    open_predictions_folder,
+)
 from pages.ui.session.state import Session, current_session
 from pages.ui.show.charts import layer_bars
 from pages.ui.show.tables import layer_table
@@ -64,6 +70,11 @@ def own_model(session: Session) -> None:
         if st.button("Open these predictions", disabled=file is None) and file is not None:
             open_predictions(session, file, file.name)
             st.rerun()
+        if session.host.allows_server_paths:
+            where = st.text_input("Or the full path of a predictions folder on this machine")
+            if st.button("Open this folder", disabled=not where):
+                open_predictions_folder(session, where)
+                st.rerun()
 
 
 def understood(session: Session) -> None:

@@ -28,6 +28,7 @@ TESTED_IN = {
     "engine/commands/verify.py": "commands/test_export.py",
     "engine/decide/choose.py": "commands/test_command_line.py",
     "engine/decide/drop.py": "decide/test_gate.py",
+    "engine/decide/kept.py": "pages/test_large.py",
     "engine/decide/firmness.py": "decide/test_decision.py",
     "engine/decide/tables.py": "decide/test_decision.py",
     "engine/deploy/allocation.py": "deploy/test_mixed.py",
@@ -122,6 +123,7 @@ TESTED_IN = {
     "pages/ui/session/record.py": "pages/ui/session/test_state.py",
     "pages/ui/workspace/folder.py": "pages/ui/session/test_state.py",
     "pages/ui/workspace/project_file.py": "pages/ui/workspace/test_projects.py",
+    "pages/ui/workspace/weighing.py": "pages/test_large.py",
     "pages/ui/workspace/images.py": "pages/test_target.py",
 }
 # A package's own file gathers names or says what a room is for; the public one is tested in test_package.py.

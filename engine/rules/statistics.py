@@ -7,6 +7,7 @@ rows is in `streaming`, optimal transport in `transport`. Knows nothing of rules
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,6 +47,10 @@ class PoolStatistics:
             self._made.update(
                 stream(self.teacher, self.candidates, missing, floor=self.floor, on_progress=on_progress)
             )
+
+    def take(self, made: Mapping[str, Any]) -> None:
+        """Take over statistics that were made elsewhere, as `stream` returns them."""
+        self._made.update(made)
 
     def _get(self, statistic: str) -> Any:
         self.need(statistic)

@@ -20,6 +20,7 @@ from pages.ui.jobs.worker import Desk
 from pages.ui.workspace.folder import read_json, write_bytes, write_json
 from pages.ui.workspace.hosting import hosting
 from pages.ui.workspace.images import open_target
+from pages.ui.workspace.weighing import WEIGHED, stamp_of
 
 _PREVIEWED = 12
 _SIZED = 300  # images whose size is looked at; enough to see whether they differ
@@ -236,12 +237,32 @@ def run_study_job(
     write_report(result)
 
 
+def weigh_family(desk: Desk, path: str) -> None:
+    """Go through a large family once and leave its statistics, and what speaks against it, for the pages."""
+    from engine.decide.choose import statistics_of
+    from engine.decide.kept import kept_arrays
+    from engine.diagnose.evidence import evidence_problems
+    from engine.files.npz import write_npz
+    from engine.predictions.file import load_predictions
+
+    source = Path(path)
+    stamp, predictions = stamp_of(source), load_predictions(source)
+    kept = kept_arrays(
+        statistics_of(predictions),
+        on_progress=lambda done, total: desk.report(done, total, stage="candidates gone through"),
+    )
+    desk.report(0, 0, stage="looking for problems")
+    problems = np.array(evidence_problems(predictions), dtype=str)
+    write_npz(desk.folder / WEIGHED, {**kept, "problems": problems, "stamp": np.array(stamp)})
+
+
 TASKS: dict[str, Callable[..., None]] = {
     "import": import_teacher,
     "files": look_into_files,
     "check": check_images,
     "preview": preview_teacher,
     "predict": run_family,
+    "weigh": weigh_family,
     "export": write_export,
     "study": run_study_job,
 }

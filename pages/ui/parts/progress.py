@@ -21,6 +21,7 @@ JOB_PAGES = {
     "check": ("target", "Checking the images"),
     "preview": ("target", "Trying the teacher"),
     "predict": ("target", "Running the family"),
+    "weigh": ("choose", "Going through the predictions"),
     "export": ("export", "Writing the file"),
     "study": ("study", "Running the study"),
 }

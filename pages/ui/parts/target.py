@@ -20,6 +20,7 @@ from pages.ui.session.actions import (
 from pages.ui.session.model_files import n_candidates
 from pages.ui.session.state import Session
 from pages.ui.show.charts import class_bars
+from pages.ui.show.many_classes import ENDS, both_ends
 from pages.ui.show.tables import class_counts
 from pages.ui.show.words import counted, listed
 from pages.ui.workspace.images import thumbnail
@@ -142,7 +143,10 @@ def class_balance(session: Session) -> None:
     counts = class_counts(session.labels, session.class_names)
     empty = list(counts[counts["labels"] == 0]["class"])
     title = f"No label yet for {plain(listed(empty))}" if empty else "Every class has a label"
-    picture(title, class_bars(counts))
+    shown = both_ends(counts)
+    cut = len(shown) < len(counts)
+    note = f"The {ENDS} classes with the most labels and the {ENDS} with the fewest." if cut else ""
+    picture(title, class_bars(shown), note)
     for names in conflicts(session):
         st.warning(
             f"Identical images have different labels: {plain(names)}. One of them is wrong.",

@@ -12,11 +12,12 @@ from typing import IO, Any
 from engine.family.kinds import AnyRecipe
 from engine.predictions.file import load_predictions, load_sample_predictions
 from engine.recommend.advice import FEW_LABELS
+from engine.rules.sampling import draw_subset
 from engine.samples import SAMPLES
 from engine.target import open_images
 from engine.target.labels import sample_from_array
 from engine.teacher.request import LoadRequest
-from engine.types import UserError
+from engine.types import LabeledSample, UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.session.labels import reveal_labels, take
 from pages.ui.session.record import Step
@@ -24,8 +25,10 @@ from pages.ui.session.state import Session
 from pages.ui.show.words import counted
 from pages.ui.workspace.folder import remove
 from pages.ui.workspace.uploads import as_target
+from pages.ui.workspace.weighing import is_large
 
 _COPY_BYTES = 1 << 20
+_MOST_LABELS = 300  # of a large family's own labels; the study protocol's largest budget
 
 
 def open_sample(session: Session, name: str) -> None:
@@ -54,6 +57,25 @@ def open_predictions(session: Session, upload: IO[bytes], name: str) -> None:
     session.restart(origin="predictions", title=safe_name(name))
     path.replace(session.folder / "predictions.npz")
     sample = sample_from_array(predictions.labels)
+    if sample.n:
+        take(session, sample, "replace", source="file", words=counted(sample.n, "label") + " from the file")
+
+
+def open_predictions_folder(session: Session, where: str) -> None:
+    """Open a predictions folder (or a large .npz) where it lies on the server's disk, and take its labels."""
+    if not session.host.allows_server_paths:
+        raise UserError("this public demo reads no files of its server. Upload a predictions file instead.")
+    path = Path(where.strip()).expanduser()
+    if not where.strip() or not path.exists():
+        raise UserError(
+            f"{where.strip()!r} is not there. Give the full path of a predictions folder or file."
+        )
+    predictions = load_predictions(path)  # refused here, before anything is forgotten
+    session.restart(origin="predictions", title=safe_name(path.name), predictions_folder=str(path.resolve()))
+    sample = sample_from_array(predictions.labels)
+    if is_large(predictions) and sample.n > _MOST_LABELS:  # more would not fit beside a thousand classes
+        kept = draw_subset(sample.n, _MOST_LABELS)
+        sample = LabeledSample(sample.rows[kept], sample.labels[kept])
     if sample.n:
         take(session, sample, "replace", source="file", words=counted(sample.n, "label") + " from the file")
 

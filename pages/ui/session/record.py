@@ -50,6 +50,7 @@ class Record:
     target: str = _at(Step.TARGET, "")  # where the images are: "sample", or a path
     annotator: str = _at(Step.TARGET, "")  # who is labeling now, if they said so
     max_latency: float | None = _at(Step.RUN, None)  # share of the float teacher's time
+    predictions_folder: str = _at(Step.RUN, "")  # of shards on the server's disk, opened where it lies
     is_live: bool = _at(Step.RUN, False)  # a sample's family is to be run here, instead of opening what ships
     has_transport: bool = _at(Step.RUN, False)  # optimal transport is slow, so it is scored on request
     chosen: str = _at(Step.CHOICE, "")
@@ -122,13 +123,13 @@ FILES: dict[Step, tuple[str, ...]] = {
         "store",
     ),  # the store is keyed by content: another grid reuses what it holds
     Step.LABELS: ("labels.jsonl",),
-    Step.RUN: ("predictions.npz",),
+    Step.RUN: ("predictions.npz", "weighed.npz"),
     Step.EXPORT: ("export", "bundle.zip"),
 }
 JOBS: dict[Step, tuple[str, ...]] = {
     Step.TEACHER: ("import",),
     Step.CANDIDATES: ("files",),
     Step.TARGET: ("check", "preview"),
-    Step.RUN: ("predict",),
+    Step.RUN: ("predict", "weigh"),
     Step.EXPORT: ("export",),
 }

@@ -35,6 +35,7 @@ from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, 
 from pages.ui.workspace.hosting import Hosting, hosting
 from pages.ui.workspace.images import open_target
 from pages.ui.workspace.projects import keep_copy, put_away, recover, take_up
+from pages.ui.workspace.weighing import is_large, is_weighed, weighed_pool, weighed_problems
 
 T = TypeVar("T")
 _KEY = "anchorpoint"
@@ -198,10 +199,14 @@ class Session:
 
     @property
     def predictions_path(self) -> Path | None:
-        """The file of the predictions that count: run here, uploaded, or shipped with the sample."""
+        """The file of the predictions that count, or their folder: run here, uploaded, opened in place, or shipped
+        with the sample.
+        """
         path = self.folder / "predictions.npz"
         if path.exists():
             return path
+        if self.record.predictions_folder and self.host.allows_server_paths:
+            return Path(self.record.predictions_folder)
         return sample_predictions(self.record.sample) if self.record.uses_shipped_predictions else None
 
     @property
@@ -215,7 +220,9 @@ class Session:
     @property
     def problems(self) -> tuple[str, ...]:
         """What speaks against deciding on these predictions, looked for once per predictions file."""
-        predictions = self.require_predictions()
+        predictions, path = self.require_predictions(), self.predictions_path
+        if path is not None and is_large(predictions):
+            return weighed_problems(self.folder, path)
         return self.keep("problems", self.evidence_key, lambda: evidence_problems(predictions))
 
     @property
@@ -280,8 +287,16 @@ class Session:
 
     @property
     def pool(self) -> PoolStatistics:
-        predictions = self.require_predictions()
+        predictions, path = self.require_predictions(), self.predictions_path
+        if path is not None and is_large(predictions):
+            return self.keep("pool", self.evidence_key, lambda: weighed_pool(self.folder, path, predictions))
         return self.keep("pool", self.evidence_key, lambda: statistics_of(predictions))
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the pool can be spoken of without going through it: it is small, or a job has done so."""
+        predictions, path = self.require_predictions(), self.predictions_path
+        return path is None or not is_large(predictions) or is_weighed(self.folder, path)
 
     def require_predictions(self) -> Predictions:
         if self.predictions is None:

@@ -1,0 +1,49 @@
+"""The costly statistics of a large family as plain arrays, so that one process can make them and another use them.
+
+Knows which arrays those are. Knows no file; the rules see no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.rules.statistics import BY_ROW, CORRELATION, DISTORTION, SPECTRUM, PoolStatistics, pool_statistics
+from engine.rules.streaming import ByRow, Correlation
+from engine.types import Predictions, Progress
+
+ARRAYS = ("distortion", "confidence", "neg_entropy", "predicted", "trace", "norm", "spectrum")
+
+
+def kept_arrays(pool: PoolStatistics, *, on_progress: Progress | None = None) -> dict[str, NDArray[Any]]:
+    """Make every statistic of a pass and return them by the names in ARRAYS."""
+    pool.need(DISTORTION, BY_ROW, CORRELATION, SPECTRUM, on_progress=on_progress)
+    return {
+        "distortion": pool.distortion,
+        "confidence": pool.confidence,
+        "neg_entropy": pool.neg_entropy,
+        "predicted": pool.predicted,
+        "trace": pool.gram_trace,
+        "norm": pool.gram_norm,
+        "spectrum": pool.spectrum_sum,
+    }
+
+
+def statistics_from(predictions: Predictions, kept: Mapping[str, NDArray[Any]]) -> PoolStatistics:
+    """Return the statistics of these predictions with what `kept_arrays` made; nothing is read again."""
+    shape = (predictions.n_candidates, predictions.n_images)
+    if kept["confidence"].shape != shape:
+        raise ValueError(f"these statistics are of shape {kept['confidence'].shape}, the predictions {shape}")
+    pool = pool_statistics(predictions.teacher, predictions.candidates, calibration=predictions.calibration)
+    pool.take(
+        {
+            DISTORTION: np.asarray(kept["distortion"]),
+            BY_ROW: ByRow(kept["confidence"], kept["neg_entropy"], kept["predicted"]),
+            CORRELATION: Correlation(kept["trace"], kept["norm"]),
+            SPECTRUM: np.asarray(kept["spectrum"]),
+        }
+    )
+    return pool

@@ -1,0 +1,21 @@
+"""Before a page can speak of a large family: the job that goes through it, with its progress."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.ui.jobs import control as jobs
+from pages.ui.parts.progress import watch_job
+from pages.ui.session.state import Session
+
+
+def wait_for_statistics(session: Session) -> None:
+    """Go on at once if the family is small or was gone through; otherwise start that, show it, and stop here."""
+    if session.has_statistics:
+        return
+    job = watch_job(session, "weigh", "Going through the predictions")
+    if job is None or job.state == "done":  # done for other predictions
+        jobs.start(session.folder, "weigh", path=str(session.predictions_path))
+        st.rerun()
+    st.caption("This family is too large to hold. Its numbers are made once; after that every page is quick.")
+    st.stop()

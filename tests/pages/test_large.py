@@ -1,0 +1,112 @@
+"""A family too large for the server: opened where it lies, gone through by a job, then as quick as any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine.decide.choose import choose, statistics_of
+from engine.decide.kept import kept_arrays, statistics_from
+from engine.predictions.file import load_predictions, save_predictions
+from engine.types import LabeledSample, Predictions, UserError
+from pages.ui.jobs.tasks import weigh_family
+from pages.ui.session.actions import open_predictions_folder
+from pages.ui.show.many_classes import both_ends
+from tests.pages.driving import go, open_app, session_of, text_of
+
+pytestmark = pytest.mark.usefixtures("workspace", "sample_folder")
+
+
+class Desk:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.stages = folder, []
+
+    def report(self, done: int, total: int, *, stage: str = "") -> None:
+        self.stages.append((done, total, stage))
+
+
+@pytest.fixture
+def shards(tmp_path: Path, family: Predictions, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The synthetic family as a folder that counts as large."""
+    save_predictions(family, tmp_path / "large")
+    monkeypatch.setattr("engine.predictions.stack.BIG_BYTES", 0)
+    return tmp_path / "large"
+
+
+def test_choose_waits_for_the_job_and_then_answers(
+    shards: Path, family: Predictions, started: list[tuple[str, dict[str, Any]]], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("pages.ui.session.actions._MOST_LABELS", 40)
+    app = open_app()
+    session = session_of(app)
+    open_predictions_folder(session, str(shards))
+    assert len(session.rows) == 40
+    monkeypatch.setattr("pages.ui.parts.weighing.st.rerun", lambda: None)
+    go(app, "choose")
+    assert ("weigh", {"path": str(shards.resolve())}) in started
+    assert "too large to hold" in text_of(app)
+    assert "Deploy" not in text_of(app)
+    with pytest.raises(UserError, match="Open Choose: it makes them"):
+        _ = session.pool
+    desk = Desk(session.folder)
+    weigh_family(desk, str(shards))
+    assert desk.stages[71] == (72, 72, "candidates gone through")
+    go(app, "choose")
+    sample = LabeledSample(np.array(session.rows), np.array(session.labels))
+    assert session.decision.recommended.name == choose("auto", family, sample).name
+    assert session.decision.recommended.name in text_of(app)
+    go(app, "collapse")
+
+
+def test_other_predictions_need_their_own_numbers(shards: Path, tmp_path: Path) -> None:
+    app = open_app()
+    session = session_of(app)
+    open_predictions_folder(session, str(shards))
+    weigh_family(Desk(session.folder), str(shards))
+    assert session.has_statistics
+    (shards / "meta.json").touch()
+    assert not session.has_statistics
+    session.restart()
+    assert not (session.folder / "weighed.npz").exists()
+    assert (shards / "meta.json").exists()
+
+
+def test_a_path_that_is_not_there_or_not_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_of(open_app())
+    for where in ("", "  ", str(tmp_path / "nowhere")):
+        with pytest.raises(UserError, match="is not there"):
+            open_predictions_folder(session, where)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="unfinished or no predictions folder"):
+        open_predictions_folder(session, str(tmp_path / "empty"))
+    monkeypatch.setenv("ANCHORPOINT_DEMO", "1")
+    with pytest.raises(UserError, match="reads no files of its server"):
+        open_predictions_folder(session_of(open_app()), str(tmp_path))
+
+
+def test_kept_statistics_decide_as_fresh_ones(shards: Path) -> None:
+    predictions = load_predictions(shards)
+    kept = statistics_from(predictions, kept_arrays(statistics_of(predictions)))
+    for method in ("distortion", "atc-ne", "nuclear-norm", "softmax-corr", "auto"):
+        np.testing.assert_array_equal(
+            choose(method, predictions, pool=kept).scores, choose(method, predictions).scores
+        )
+    with pytest.raises(ValueError, match="the predictions"):
+        statistics_from(predictions, {**kept_arrays(kept), "confidence": np.zeros((2, 2))})
+
+
+def test_a_thousand_classes_show_both_ends() -> None:
+    counts = pd.DataFrame(
+        {"class": [f"c{k}" for k in range(1000)], "order": range(1000), "labels": range(1000)}
+    )
+    ends = both_ends(counts)
+    assert len(ends) == 40
+    assert list(ends["labels"])[:2] == [999, 998]
+    assert list(ends["labels"])[-1] == 0
+    assert list(ends["order"]) == list(range(40))
+    assert both_ends(counts.head(40)) is not None
+    assert len(both_ends(counts.head(40))) == 40
