@@ -11,17 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.recommend.auto import memo_key
+from engine.recommend.hypotheses import COSTLY, calibrated_pool
 from engine.rules.statistics import BY_ROW, CORRELATION, DISTORTION, SPECTRUM, PoolStatistics, pool_statistics
 from engine.rules.streaming import ByRow, Correlation
 from engine.types import Predictions, Progress
 
-ARRAYS = ("distortion", "confidence", "neg_entropy", "predicted", "trace", "norm", "spectrum")
+STATISTICS = ("distortion", "confidence", "neg_entropy", "predicted", "trace", "norm", "spectrum")
+ARRAYS = (*STATISTICS, *COSTLY)
 
 
 def kept_arrays(pool: PoolStatistics, *, on_progress: Progress | None = None) -> dict[str, NDArray[Any]]:
-    """Make every statistic of a pass and return them by the names in ARRAYS."""
+    """Make every statistic of a pass, prepare the recommended rule, and return it all by the names in ARRAYS."""
     pool.need(DISTORTION, BY_ROW, CORRELATION, SPECTRUM, on_progress=on_progress)
+    prepared = calibrated_pool(pool.teacher, pool)
     return {
+        **{name: getattr(prepared, name) for name in COSTLY},
         "distortion": pool.distortion,
         "confidence": pool.confidence,
         "neg_entropy": pool.neg_entropy,
@@ -46,4 +51,5 @@ def statistics_from(predictions: Predictions, kept: Mapping[str, NDArray[Any]]) 
             SPECTRUM: np.asarray(kept["spectrum"]),
         }
     )
+    pool.memo[memo_key()] = calibrated_pool(predictions.teacher, pool, made=kept)
     return pool

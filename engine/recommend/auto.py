@@ -27,9 +27,14 @@ CALIBRATED_RULES = {
 NO_LABELS = LabeledSample(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
+def memo_key(floor: float = FLOOR) -> str:
+    """Return under which name a pool's statistics keep its prepared hypotheses."""
+    return f"{CALIBRATED}@{floor:g}"
+
+
 def prepare(predictions: Predictions, pool: PoolStatistics, *, floor: float = FLOOR) -> CalibratedPool:
     """Return the family's prepared hypotheses; computed once per floor and kept with the pool's statistics."""
-    key = f"{CALIBRATED}@{floor:g}"
+    key = memo_key(floor)
     if key not in pool.memo:
         pool.memo[key] = calibrated_pool(predictions.teacher, pool, floor=floor)
     prepared: CalibratedPool = pool.memo[key]

@@ -24,7 +24,12 @@ def confusions(reference: Floats, teacher: Floats) -> Floats:
     """Return what a confused label becomes, (K, K), by true class: the share of the other classes in the teacher's
     answers (N, K) where the reference (N, K) sees that class. Rows sum to one, the diagonal is zero.
     """
-    joint = np.asarray(reference.T @ teacher + _PSEUDO, dtype=np.float64)
+    return confusions_of(np.asarray(reference.T @ teacher))
+
+
+def confusions_of(together: Floats) -> Floats:
+    """Return the same from referenceᵀ·teacher (K, K), which can be summed over blocks of rows."""
+    joint = np.asarray(together + _PSEUDO, dtype=np.float64)
     np.fill_diagonal(joint, 0)
     return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 

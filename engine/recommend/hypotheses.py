@@ -8,11 +8,14 @@ shares to be learned from the labels.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.recommend.channel import SMALLEST, confusions
+from engine.recommend.channel import SMALLEST, confusions_of
+from engine.recommend.streamed import BIG, StreamedReferences, Weighed, streamed_losses
 from engine.rules.label_free import softmax_corr
 from engine.rules.statistics import FLOOR, PoolStatistics
 from engine.types import Bools, Floats, Ints
@@ -35,8 +38,11 @@ KAPPA_LABELS = (40.0, 15.0)
 FEW_ROWS = (
     512  # rows on which learned class shares change the expected losses; the rest of the pool follows them
 )
+COSTLY = ("bias", "confusion", "expected", "contest", "few_losses")  # what a pass over the pool makes
+_FEW_VALUES = 1 << 18  # fewer rows where classes are many: each takes M + 2H times its classes of memory
 _COPY = 1e-6  # distortion below which a candidate is the teacher itself
 _BALANCE_ROWS, _BALANCE_STEPS, _STEP = 2000, 15, 0.8
+_BALANCE_VALUES = 1 << 24  # reference entries balanced at a time
 _BLOCK = 1 << 22  # reference entries held at a time
 
 
@@ -54,7 +60,7 @@ class CalibratedPool:
     """
 
     candidates: Floats
-    log_refs: Floats
+    log_refs: Floats | StreamedReferences
     ref: Ints
     temperature: Floats
     evenness: Floats
@@ -95,13 +101,21 @@ class CalibratedPool:
         )
 
 
-def calibrated_pool(teacher: Floats, pool: PoolStatistics, *, floor: float = FLOOR) -> CalibratedPool:
-    """Prepare the rule for teacher (N, K) and the pool's candidates (M, N, K)."""
-    log_refs, kin = _references(np.asarray(teacher, dtype=np.float64), pool, floor), kinship(pool.distortion)
+def calibrated_pool(
+    teacher: Floats,
+    pool: PoolStatistics,
+    *,
+    floor: float = FLOOR,
+    made: Mapping[str, Floats] | None = None,
+) -> CalibratedPool:
+    """Prepare the rule for teacher (N, K) and the pool's candidates (M, N, K).
+
+    `made` gives the fields COSTLY of an earlier preparation of the same pool; then nothing is read.
+    """
+    log_refs, kin = _references(teacher, pool, floor), kinship(pool.distortion)
     grid = _grid(kin)
     n_images, empty, corr = log_refs.shape[1], np.empty(0), softmax_corr(pool)
-    balanced = log_refs[:, :: max(1, n_images // _BALANCE_ROWS)][grid.ref]
-    few = _few_rows(n_images)
+    few = _few_rows(n_images, log_refs.shape[2])
     prepared = CalibratedPool(
         candidates=pool.candidates,
         log_refs=log_refs,
@@ -109,10 +123,10 @@ def calibrated_pool(teacher: Floats, pool: PoolStatistics, *, floor: float = FLO
         temperature=grid.temperature,
         evenness=grid.evenness,
         learned=grid.learned,
-        bias=_balance(balanced, grid.temperature, grid.evenness),
+        bias=empty,
         log_prior=grid.log_prior,
         kinship=kin,
-        confusion=_confusion(log_refs, kin),
+        confusion=empty,
         expected=empty,
         contest=empty,
         shape=corr.max() - corr,
@@ -120,6 +134,18 @@ def calibrated_pool(teacher: Floats, pool: PoolStatistics, *, floor: float = FLO
         few_losses=empty,
         floor=floor,
     )
+    if made is not None:
+        return replace(
+            prepared,
+            bias=made["bias"],
+            confusion=made["confusion"],
+            expected=made["expected"],
+            contest=made["contest"],
+            few_losses=made["few_losses"],
+        )
+    balanced = log_refs[:, :: max(1, n_images // _BALANCE_ROWS)]
+    bias = _balance(balanced, grid.ref, grid.temperature, grid.evenness)
+    prepared = replace(prepared, bias=bias, confusion=_confusion(log_refs, kin))
     expected, contest = _expected_losses(prepared, np.exp(-pool.distortion / HEALTH))
     few_losses = prepared.losses(few).reshape(len(pool.candidates), -1)
     return replace(prepared, expected=expected, contest=contest, few_losses=few_losses)
@@ -134,9 +160,13 @@ def kinship(distortion: Floats) -> float:
     return float(np.exp(-others.min() / KIN)) if len(others) else 1.0
 
 
-def _confusion(log_refs: Floats, kin: float) -> Floats:
-    teacher, mixed, consensus = np.exp(log_refs)
-    return confusions(kin * mixed + (1 - kin) * consensus, teacher)
+def _confusion(log_refs: Floats | StreamedReferences, kin: float) -> Floats:
+    parts = log_refs.blocks() if isinstance(log_refs, StreamedReferences) else [log_refs]
+    joint = np.zeros((log_refs.shape[2], log_refs.shape[2]))
+    for part in parts:
+        teacher, mixed, consensus = np.exp(part)
+        joint += (kin * mixed + (1 - kin) * consensus).T @ teacher
+    return confusions_of(joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,24 +202,31 @@ def _grid(kin: float) -> _Grid:
     )
 
 
-def _few_rows(n_images: int) -> Ints:
-    if n_images <= FEW_ROWS:
+def _few_rows(n_images: int, n_classes: int) -> Ints:
+    wanted = min(FEW_ROWS, max(64, _FEW_VALUES // n_classes))
+    if n_images <= wanted:
         return np.arange(n_images)
-    return np.unique(np.linspace(0, n_images - 1, FEW_ROWS).astype(np.int64))
+    return np.unique(np.linspace(0, n_images - 1, wanted).astype(np.int64))
 
 
-def _references(teacher: Floats, pool: PoolStatistics, floor: float) -> Floats:
+def _references(teacher: Floats, pool: PoolStatistics, floor: float) -> Floats | StreamedReferences:
     """Return log probabilities (3, N, K): the teacher, its mixture with candidates weighed by exp(-distortion),
-    and the consensus, the mean of all candidates.
+    and the consensus, the mean of all candidates. Those of a large family are made when rows are asked for.
     """
     weights = np.exp(-pool.distortion / HEALTH)
-    mixed, consensus = teacher.copy(), np.zeros_like(teacher)
-    for weight, probs in zip(weights, pool.candidates, strict=True):
-        consensus += probs
-        if weight > 1e-4:
-            mixed += weight * probs
-    stacked = np.stack([teacher, mixed / (1 + weights.sum()), consensus / len(weights)])
-    return np.asarray(np.log(np.maximum(stacked, floor)))
+
+    def blend(own: Floats, candidates: Iterable[Floats]) -> Floats:
+        mixed, consensus = own.copy(), np.zeros_like(own)
+        for weight, probs in zip(weights, candidates, strict=True):
+            consensus += probs
+            if weight > 1e-4:
+                mixed += weight * probs
+        stacked = np.stack([own, mixed / (1 + weights.sum()), consensus / len(weights)])
+        return np.asarray(np.log(np.maximum(stacked, floor)))
+
+    if math.prod(pool.candidates.shape) >= BIG:
+        return StreamedReferences(teacher, pool.candidates, blend, n_references=3)
+    return blend(np.asarray(teacher, dtype=np.float64), pool.candidates)
 
 
 def soften(log_refs: Floats, temperature: Floats, bias: Floats) -> Floats:
@@ -203,15 +240,22 @@ def soften(log_refs: Floats, temperature: Floats, bias: Floats) -> Floats:
     return logits
 
 
-def _balance(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats:
+def _balance(log_refs: Floats, ref: Ints, temperature: Floats, evenness: Floats) -> Floats:
     """Return the class biases (H, K) that move each hypothesis' class shares towards equal ones, as far as
-    `evenness` says.
+    `evenness` says; log_refs (C, n, K) are the references on some rows. A few hypotheses at a time.
     """
-    probs = soften(log_refs, temperature, np.zeros((len(log_refs), log_refs.shape[2])))
-    bias = np.zeros((len(probs), probs.shape[2]))
+    bias = np.zeros((len(ref), log_refs.shape[2]))
     moving = np.flatnonzero(evenness)
-    probs = probs[moving]
-    target = np.maximum(probs.mean(axis=1), SMALLEST) ** (1 - evenness[moving, None])
+    at_once = max(1, _BALANCE_VALUES // log_refs[0].size)
+    for start in range(0, len(moving), at_once):
+        some = moving[start : start + at_once]
+        bias[some] = _balanced(log_refs[ref[some]], temperature[some], evenness[some])
+    return bias
+
+
+def _balanced(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats:
+    probs = soften(log_refs, temperature, np.zeros((len(log_refs), log_refs.shape[2])))
+    target = np.maximum(probs.mean(axis=1), SMALLEST) ** (1 - evenness[:, None])
     target /= target.sum(axis=1, keepdims=True)
     factors = np.ones_like(target)
     for _ in range(_BALANCE_STEPS):
@@ -220,12 +264,16 @@ def _balance(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats:
         share = factors * np.einsum("hik,hi->hk", probs, 1 / norm) / probs.shape[1]
         factors *= (target / np.maximum(share, SMALLEST)) ** _STEP
         factors /= factors.sum(axis=1, keepdims=True)
-    bias[moving] = np.log(factors)
-    return bias
+    return np.asarray(np.log(factors))
 
 
 def _expected_losses(pool: CalibratedPool, health: Floats) -> tuple[Floats, Floats]:
     """Return expected (H, M) and contest (N,), over blocks of rows."""
+    if isinstance(pool.log_refs, StreamedReferences):
+        prior = np.exp(pool.log_prior)
+        weighed = Weighed(pool.ref, pool.temperature, pool.bias, prior, health, pool.floor)
+        found = streamed_losses(pool.log_refs, weighed)
+        return found.expected, found.contest
     n_images, n_classes = pool.candidates.shape[1:]
     step = max(1, _BLOCK // (len(pool.ref) * n_classes))
     total, contest, prior = (

@@ -19,7 +19,7 @@ from engine.types import Bools, Floats, Ints, LabeledSample
 MAX_CONTENDERS = 8
 EXPLORE = 0.3  # share of the draw that ignores the contest, so that no part of the pool goes unseen
 HORIZONS = (5, 10, 20, 40, 80, 160)
-_CONTINUATIONS, _ROWS_AT_ONCE = 3, 2048
+_CONTINUATIONS, _ROWS_AT_ONCE, _VALUES_AT_ONCE = 3, 2048, 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,10 @@ def label_next(
 def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats) -> Floats:
     """Return how contested every row is between the contenders, (N,)."""
     parts = []
-    for start in range(0, pool.candidates.shape[1], _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
+    n_candidates, n_images, n_classes = pool.candidates.shape
+    step = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // (n_candidates * n_classes)))
+    for start in range(0, n_images, step):
+        rows = slice(start, start + step)
         belief = posterior_belief(pool, verdict, rows)
         parts.append(contested(belief, pool.losses(rows)[contenders], chances))
     return np.concatenate(parts)

@@ -15,16 +15,18 @@ from engine.types import Floats
 
 
 class Decoder:
-    """Turns blocks of stored probabilities into max(p, floor) and its logarithm.
+    """Turns blocks of stored probabilities into max(p, floor) and its logarithm, in float64 or float32.
 
-    Works in float64, or in float32 for a big family that is stored in float32. A float16 has only 65,536 values,
-    so both come from tables: ten times faster than converting it and taking a logarithm, and in float64.
+    A float16 has only 65,536 values, so both come from tables: ten times faster than converting it and taking a
+    logarithm.
     """
 
-    def __init__(self, stored: np.dtype[Any], floor: float, *, is_big: bool) -> None:
-        self.dtype = np.dtype(np.float32 if is_big and stored == np.float32 else np.float64)
+    def __init__(
+        self, stored: np.dtype[Any], floor: float, dtype: type[np.floating[Any]] = np.float64
+    ) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         self._floor = self.dtype.type(floor)
-        self._tables = _tables(floor) if stored == np.float16 else None
+        self._tables = _tables(self.dtype, floor) if stored == np.float16 else None
 
     def floored(self, probs: NDArray[Any], out: Floats) -> Floats:
         """Write max(p, floor) to the first rows of `out` and return them."""
@@ -46,9 +48,11 @@ def _codes(probs: NDArray[Any]) -> NDArray[np.uint16]:
 
 
 @lru_cache(maxsize=8)
-def _tables(floor: float) -> tuple[Floats, Floats]:
+def _tables(dtype: np.dtype[Any], floor: float) -> tuple[Floats, Floats]:
     """max(p, floor) and its logarithm for every float16, by its bits."""
     every = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
-    with np.errstate(invalid="ignore"):  # half of them are negative or no number; checked files hold none
+    with np.errstate(
+        invalid="ignore", divide="ignore"
+    ):  # half of them are negative or no number; checked files hold none
         values = np.maximum(every.astype(np.float64), floor)
-        return values, np.log(values)
+        return values.astype(dtype), np.log(values).astype(dtype)

@@ -143,7 +143,8 @@ def stream(
     """
     n_candidates, n_images, n_classes = candidates.shape
     n_values = n_candidates * n_images * n_classes
-    decoder = Decoder(candidates.dtype, floor, is_big=n_values >= BIG)
+    is_single = n_values >= BIG and candidates.dtype == np.float32
+    decoder = Decoder(candidates.dtype, floor, np.float32 if is_single else np.float64)
     floored_teacher, term = _floored_teacher(teacher, floor, decoder.dtype, "distortion" in wanted)
     by_row = (n_candidates, n_images if "by-row" in wanted else 0)
     work = _Pass(

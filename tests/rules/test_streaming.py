@@ -78,7 +78,7 @@ def test_every_float16_is_decoded_as_numpy_converts_it():
     every = np.arange(0, 0x7C00, dtype=np.uint16).view(np.float16)[
         None
     ]  # all that are finite and not negative
-    decoder = Decoder(every.dtype, 1e-8, is_big=False)
+    decoder = Decoder(every.dtype, 1e-8)
     expected = np.maximum(every.astype(np.float64), 1e-8)
     out = np.empty(every.shape)
     np.testing.assert_array_equal(decoder.floored(every, out), expected)
