@@ -69,7 +69,7 @@ def _stored(store: Path, recipe: Tailored, sha256: str) -> Path | None:
     """Return the stored file with this hash."""
     for path in sorted((store / "tailored").glob(f"*/{recipe.slug}.onnx")):
         stated = path.with_suffix(".sha256")
-        known = stated.is_file() and stated.read_text(encoding="utf-8") == sha256
+        known = stated.is_file() and stated.read_text(encoding="utf-8").startswith(sha256)
         if known and is_intact(path) and path.with_suffix(".json").is_file():
             return path
     return None

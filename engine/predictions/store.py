@@ -71,8 +71,15 @@ def commit(partial: Path, path: Path) -> None:
     """Move a finished file to its place and record its hash beside it; it counts as done only when both are
     there.
     """
-    write_text(path.with_suffix(".sha256"), sha256_of(partial))
+    write_text(path.with_suffix(".sha256"), _seal(partial, path.name))
     os.replace(partial, path)
+
+
+def _seal(path: Path, name: str) -> str:
+    """A file's hash and the name it was stored under: the results of two models that changed places are no
+    results.
+    """
+    return f"{sha256_of(path)} {name}"
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
@@ -95,9 +102,9 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def is_intact(path: Path) -> bool:
-    """Say whether the file is there and has the hash it was stored with."""
+    """Say whether the file is there, under the name and with the hash it was stored with."""
     try:
-        return path.with_suffix(".sha256").read_text(encoding="utf-8") == sha256_of(path)
+        return path.with_suffix(".sha256").read_text(encoding="utf-8") == _seal(path, path.name)
     except (OSError, UnicodeDecodeError):
         return False
 
