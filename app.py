@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.parts.page import PAGES, STYLE
+from pages.ui.parts.page import PAGES, style
 from pages.ui.parts.progress import running_jobs
 from pages.ui.parts.projects import ask_to_start_over
 from pages.ui.session.record import Step
@@ -67,5 +67,5 @@ if wanted := session.enter():
     st.switch_page(wanted)
 if sidebar(session):
     ask_to_start_over(session)
-st.html(STYLE)
+st.html(style())
 current.run()

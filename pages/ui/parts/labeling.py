@@ -60,7 +60,8 @@ def labeling_desk(session: Session) -> None:
         left, right = st.columns([1, 2], gap="medium")
         with left:
             name = plain(session.pool_files[row])
-            st.image(thumbnail(session.images, session.order[row], _SIDE), caption=name, width=_SIDE)
+            shown = thumbnail(session.images, session.order[row], _SIDE)
+            st.image(shown, caption=name, width=_SIDE, alt="the image to label")
         with right:
             st.markdown("**What is this?**")
             if row in session.book.aside("skipped"):

@@ -34,12 +34,29 @@ PAGES = {
 
 WIDE = "wide"  # containers whose content may be wider than the screen
 OWN_KEYS = "own-keys"  # a container of buttons whose key is their name: showing both would read "3 3"
-# Our own constant words: less empty space above the title, as much as the toolbar leaves, and lines that are
-# not too long to read.
-STYLE = (
-    f"<style>.stMainBlockContainer{{padding-top:3.2rem;max-width:76rem}}@media(max-width:640px){{.stMainBlockContainer{{padding-top:4.4rem}}}}.st-key-{OWN_KEYS}"
-    f" kbd{{display:none}}[class*=st-key-{WIDE}-]{{overflow-x:auto}}</style>"
+# Our own constant words: less empty space above the title, as much as the toolbar leaves; lines that are not
+# too long to read; captions and buttons that people with weak eyes or large fingers can use.
+_STYLE = (
+    ".stMainBlockContainer{padding-top:3.2rem;max-width:76rem}"
+    "@media(max-width:640px){.stMainBlockContainer{padding-top:4.4rem}}"
+    f".st-key-{OWN_KEYS} kbd{{display:none}}"
+    f"[class*=st-key-{WIDE}-]{{overflow-x:auto}}"
+    "[data-testid=stCaptionContainer],[data-testid=stCaptionContainer] p,"
+    ".stImage p,[data-testid=stImageCaption]{color:inherit;opacity:.85}"
+    "kbd{color:inherit!important}"
+    "[class*=st-key-label-] button{min-height:44px;min-width:44px}"
 )
+# White letters on the dark theme's light accent would read at 2.5:1; dark ones read at more than 7:1.
+_DARK = (
+    "button[kind^=primary],button[kind^=primary] p,[data-baseweb=tag],[data-baseweb=tag] span,"
+    ".stMultiSelect span[title]{color:#0c1016!important}"
+    ".stMarkdownBadge{color:#d6e7fa!important}"
+)
+
+
+def style() -> str:
+    """The page's own style, as HTML."""
+    return f"<style>{_STYLE}{_DARK if st.context.theme.type == 'dark' else ''}</style>"
 
 
 def page_head(session: Session, page: str, question: str) -> None:

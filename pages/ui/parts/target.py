@@ -133,7 +133,7 @@ def thumbnails(session: Session) -> None:
     ]
     with st.container(horizontal=True, gap="small"):
         for shown, caption in zip(pictures, captions, strict=True):
-            st.image(shown, caption=caption, width=72)
+            st.image(shown, caption=caption, width=72, alt=f"pool image, {caption}")
 
 
 def class_balance(session: Session) -> None:
