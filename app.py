@@ -8,7 +8,7 @@ from pages.ui.parts.page import PAGES, style
 from pages.ui.parts.progress import running_jobs
 from pages.ui.parts.projects import ask_to_start_over
 from pages.ui.session.record import Step
-from pages.ui.session.state import Session, current_session
+from pages.ui.session.state import SHARE, Session, current_session
 from pages.ui.show.words import counted
 
 STEPS = {
@@ -58,6 +58,10 @@ def sidebar(session: Session) -> bool:
 
 
 st.set_page_config(page_title="Anchorpoint", page_icon="⚓", layout="wide")
+if SHARE in st.query_params:  # a read-only link: no session, no navigation, nothing but what was shared
+    st.navigation([st.Page("pages/shared.py", title="Shared")], position="hidden").run()
+    st.html(STYLE)
+    st.stop()
 session = current_session()
 pages = [page(session, name) for name in PAGES]
 current = st.navigation(

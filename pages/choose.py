@@ -19,9 +19,9 @@ from pages.ui.parts.page import (
     user_errors,
 )
 from pages.ui.parts.recommendation import recommendation
+from pages.ui.parts.share import hand_on
 from pages.ui.parts.stored_size import float_bytes
 from pages.ui.parts.weighing import wait_for_statistics
-from pages.ui.session.record import Step
 from pages.ui.session.state import current_session
 from pages.ui.show.tables import shown_candidates, shown_rules
 
@@ -45,6 +45,7 @@ with user_errors():
     n_bytes = float_bytes(session)
     with answer:
         recommendation(session, decision)
+        hand_on(session)
         evidence_fitness(session)
 
     st.subheader("What each rule says", anchor=False)
@@ -54,7 +55,7 @@ with user_errors():
     if not session.record.has_transport and st.button(
         "Also score by optimal transport (slow)", type="tertiary", icon=":material/add:"
     ):
-        session.change(keep=Step.CHOICE, has_transport=True)
+        session.note(has_transport=True)
         st.rerun()
 
     st.subheader("The evidence", anchor=False)

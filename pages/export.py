@@ -10,6 +10,7 @@ from pages.ui.parts.export import certificate_view, missing_teacher, order_form
 from pages.ui.parts.foreign import shipped_view
 from pages.ui.parts.page import gate, page_head, user_errors
 from pages.ui.parts.progress import watch_job
+from pages.ui.parts.share import hand_on
 from pages.ui.session.state import current_session
 
 session = current_session()
@@ -23,6 +24,8 @@ if session.teacher is None:
 with user_errors():
     order_form(session, session.teacher)
     job = watch_job(session, "export", "Writing and checking the file")
+    if session.predictions is not None:
+        hand_on(session)
     path = session.folder / "export" / "certificate.json"
     is_settled = path.exists() and not (job is not None and job.is_alive)
     if is_settled and is_file_export(path.parent):

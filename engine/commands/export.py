@@ -5,29 +5,26 @@ must.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.candidate_files import add_place_of_files
 from engine.commands.select import labeled_sample
-from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
-from engine.exports.evidence import SHIPPED_IMAGES
+from engine.commands.teacher_arguments import add_teacher_arguments, load_request, load_stated_teacher
+from engine.exports.certificate import SHIPPED_IMAGES
 from engine.family.kinds import AnyRecipe, parse_any
 from engine.family.recipes import parse_candidate, standard_family
 from engine.types import Choice, Predictions, Recipe, Teacher, UserError
 
 if TYPE_CHECKING:
+    from engine.decide.briefing import Grounds
     from engine.exports.certificate import Certificate
-    from engine.exports.evidence import Grounds
     from engine.exports.ready import ReadyFile
     from engine.target import ImageSet
 
 HELP = "write a candidate as packed ONNX with its certificate"
-
-_PATHS = ("teacher", "images", "predictions", "labels", "class_names")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,12 +92,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         recipe=_ready(args, teacher, recipe, images, predictions),
         predictions=predictions,
         images=images,
-        evidence={} if grounds is None else evidence_record(grounds, recipe.slug),
+        evidence={} if grounds is None else evidence_record(_of_teacher(grounds, teacher), recipe.slug),
         n_images=args.n_images,
         max_opset=args.max_opset,
         formats=formats,
         source_path=source_path(args.teacher),
-        command=_command(args, recipe),
+        stated=load_request(args),
+        options=_options(args),
     )
     certificate = export_certified(order, args.out, on_progress=_progress)
     if key is not None:
@@ -169,35 +167,12 @@ def _ready(
     )
 
 
-def _command(args: argparse.Namespace, recipe: AnyRecipe) -> str:
-    """Return the command that recreates the export; paths by their file names, which is all a stranger can
-    use.
-    """
-    words = ["python", "-m", "engine", "export"]
-    skipped = {
-        "json",
-        "debug",
-        "sign",
-        "store",
-        "out",
-        "candidate",
-        "bundle",
-        "predictions",
-        "method",
-        "labels",
-    }
-    for name, value in vars(args).items():
-        if (
-            value is None
-            or name in skipped
-            or (name, value) in (("max_opset", 25), ("n_images", SHIPPED_IMAGES), ("formats", "onnx"))
-        ):
-            continue
-        words += [
-            f"--{name.replace('_', '-')}",
-            Path(value).name if name in _PATHS and Path(value).exists() else str(value),
-        ]
-    return shlex.join([*words, "--candidate", recipe.slug, "--out", "DIR"])
+def _options(args: argparse.Namespace) -> dict[str, str]:
+    """Return what making the file again needs beside the teacher: its images, by their file name."""
+    if not args.images:
+        return {}
+    count = {} if args.n_images == SHIPPED_IMAGES else {"n-images": str(args.n_images)}
+    return {"images": Path(args.images).name, **count}
 
 
 # --- candidate and evidence ---------------------------------------------------------------
@@ -208,16 +183,21 @@ def _grounds(args: argparse.Namespace) -> Grounds | None:
         if args.method or args.labels:
             raise UserError("--method and --labels need the --predictions they choose from.")
         return None
+    from engine.decide.briefing import Grounds
     from engine.decide.choose import choose
-    from engine.exports.evidence import Grounds
     from engine.predictions.file import load_predictions
 
     predictions, path = load_predictions(args.predictions), Path(args.predictions)
     if args.method is None:
         return Grounds(predictions=predictions, path=path, settled_by="named directly")
-    choice = choose(args.method, predictions, labeled_sample(predictions, args.labels))
+    sample = labeled_sample(predictions, args.labels)
+    choice = choose(args.method, predictions, sample)
     settled_by = args.method if args.candidate is None else "named directly"
-    return Grounds(predictions=predictions, choice=choice, path=path, settled_by=settled_by)
+    return Grounds(predictions=predictions, choice=choice, sample=sample, path=path, settled_by=settled_by)
+
+
+def _of_teacher(grounds: Grounds, teacher: Teacher) -> Grounds:
+    return replace(grounds, preprocessing=teacher.preprocessing)
 
 
 def _recipe(args: argparse.Namespace, choice: Choice | None) -> AnyRecipe:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from engine.decide.decision import Decision
 from engine.diagnose.comparison import Quality
+from engine.types import Choice
 
 DEPLOY, BEST_SO_FAR = "Deploy", "Best so far:"
 _AN_EVEN_CHANCE = 0.5
@@ -29,22 +30,32 @@ def headline(decision: Decision, pick: Quality | None, n_classes: int) -> Headli
     It is only the best so far if its probability to be as good as the best is below one half, or if nothing
     shows that it is better than guessing. `pick` is its quality on the labels, None without any.
     """
+    close = float(decision.candidates["probability_close"].iloc[decision.recommended.index])
+    reasons = reservations(decision.recommended, pick, n_classes, close)
+    return Headline(
+        verb=BEST_SO_FAR if reasons else DEPLOY,
+        reasons=reasons,
+        is_bound=not bool(decision.candidates["admissible"].all()),
+    )
+
+
+def reservations(choice: Choice, pick: Quality | None, n_classes: int, close: float) -> tuple[str, ...]:
+    """Return why a candidate may not be called more than the best so far; nothing if it may.
+
+    `choice` is the rule's, `pick` what the labels say of the candidate (None without any), `close` the
+    probability that it is as good as the best (nan where the rule does not say).
+    """
     reasons = []
-    if stated := decision.recommended.details.get("reservation"):
+    if stated := choice.details.get("reservation"):
         reasons.append(str(stated))
     elif pick is not None and pick.accuracy.low <= 1 / n_classes:
         reasons.append(
             f"It is right on {pick.accuracy.value:.0%} of your labels, which could still be guessing"
             f" ({1 / n_classes:.0%}). Label more images before you deploy it."
         )
-    close = float(decision.candidates["probability_close"].iloc[decision.recommended.index])
     if close < _AN_EVEN_CHANCE:
         reasons.append(
             f"The chance that it is as good as the best is only {close:.0%}: other candidates may well be"
             " better. More labels would tell."
         )
-    return Headline(
-        verb=BEST_SO_FAR if reasons else DEPLOY,
-        reasons=tuple(reasons),
-        is_bound=not bool(decision.candidates["admissible"].all()),
-    )
+    return tuple(reasons)

@@ -19,6 +19,7 @@ from engine.exports.certificate_fields import build, parse
 from engine.types import Floats, UserError
 
 FORMAT = "anchorpoint certificate 1"
+SHIPPED_IMAGES = 16  # of the user's, that a file is compared on: enough to show a difference, seconds to run
 
 
 @dataclass(frozen=True)

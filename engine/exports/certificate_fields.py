@@ -80,6 +80,8 @@ def _as(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             _fail(where, value, "an object")
         return {key: _as(inner[1], item, _path(where, key)) for key, item in value.items()}
+    if inner and is_dataclass(inner[0]):  # such a record, or nothing
+        return None if value is None and NoneType in inner else build(cast(type[Any], inner[0]), value, where)
     return _scalar(inner or (kind,), value, where)
 
 

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.exports.certificate import Certificate
-from engine.exports.evidence import SHIPPED_IMAGES
+from engine.exports.certificate import SHIPPED_IMAGES, Certificate
 from engine.exports.graph import OPSET_INT2
 from engine.exports.ready import ReadyFile, ReadyRequest, write_ready
+from engine.exports.recreate import recreate_command, written_otherwise
 from engine.exports.writing import write
 from engine.predictions.ownership import check_predictions
 from engine.target import ImageSet, UnreadableImageError, normalise, pool_order, prepare
+from engine.teacher.request import LoadRequest
 from engine.types import Floats, Predictions, Preprocessing, Progress, Recipe, Teacher, UserError
 
 
@@ -43,7 +44,8 @@ class ExportOrder:
     max_opset: int = OPSET_INT2
     formats: tuple[str, ...] = ("onnx",)
     source_path: Path | None = None  # the file the teacher was read from; native copies build on it
-    command: str | None = None
+    stated: LoadRequest | None = None  # how the teacher was loaded; None: by the source it names
+    options: Mapping[str, str] = field(default_factory=dict)  # further ones that making the file again needs
 
 
 def export_certified(
@@ -70,7 +72,7 @@ def export_certified(
         evidence=order.evidence,
         formats=order.formats,
         source_path=order.source_path,
-        command=order.command,
+        command=_command(order),
         on_progress=on_progress,
     )
     return replace(certificate, notes=(*certificate.notes, *_uncompared(order, batch)))
@@ -83,9 +85,16 @@ def _write_ready(
         images=batch.images,
         judged=batch.judged,
         evidence=order.evidence,
-        command=order.command or "",
+        command=_command(order),
     )
     return write_ready(order.teacher, ready, folder, request, formats=order.formats, on_progress=on_progress)
+
+
+def _command(order: ExportOrder) -> str:
+    """Return the command that makes the file again."""
+    stated = order.stated or LoadRequest(spec=order.teacher.source)
+    options = {**order.options, **written_otherwise(order.max_opset, order.formats)}
+    return recreate_command(order.teacher, order.recipe.slug, stated, options)
 
 
 def first_images(

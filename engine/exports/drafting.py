@@ -79,7 +79,7 @@ class Request:
     evidence: Mapping[str, Any] | None = None
     formats: Collection[str] = ("onnx",)
     source_path: Path | None = None
-    command: str | None = None
+    command: str = ""
     profiles: bool = True
 
 
@@ -136,7 +136,7 @@ def draft(request: Request, packed: PackedModel, steps: Steps) -> Certificate:
         files={},
         evidence=plain(request.evidence or {}),
         versions=versions(),
-        command=request.command or _command(request),
+        command=request.command,
         notes=(*packed.notes, trial.note, *_rounding_note(trial.comparison.limit)),
     )
 
@@ -214,16 +214,3 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         **{name: version(name) for name in packages},
     }
-
-
-def _command(request: Request) -> str:
-    words = [
-        "python -m engine export",
-        f"--teacher {request.teacher.source}",
-        f"--candidate {request.recipe.slug}",
-    ]
-    if request.max_opset != OPSET_INT2:
-        words.append(f"--max-opset {request.max_opset}")
-    if set(request.formats) != {"onnx"}:
-        words.append(f"--formats {','.join(sorted(request.formats))}")
-    return " ".join([*words, "--out DIR"])

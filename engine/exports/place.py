@@ -16,11 +16,12 @@ from pathlib import Path
 
 from engine.exports.certificate import FORMAT
 from engine.exports.native import FORMATS
+from engine.exports.recreate import CLASS_NAMES
 from engine.types import UserError
 
 CERTIFICATE = "certificate.json"
 SIGNATURE = "certificate.sig"  # detached, over the certificate; there only if a key was given
-ALWAYS = ("model.onnx", "README.md", "predict.py", "certificate.html")
+ALWAYS = ("model.onnx", "README.md", "predict.py", "certificate.html", CLASS_NAMES)
 PART = ".part-"  # prefix of the folder that files wait in until all are there
 MAX_CERTIFICATE_BYTES = 64 * 1000**2
 _KIND = FORMAT.rpartition(" ")[0].encode()  # of any version

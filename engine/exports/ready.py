@@ -92,7 +92,7 @@ def write_ready(
     target = check_folder(folder, ("onnx",))
     steps = Steps(on_progress)
     certificate = _draft(teacher, ready, request, steps)
-    return put_in_place(target, ready.content, certificate, lambda _: ())
+    return put_in_place(target, ready.content, certificate, lambda _: (), class_names=teacher.class_names)
 
 
 def _draft(teacher: Teacher, ready: ReadyFile, request: ReadyRequest, steps: Steps) -> Certificate:

@@ -6,26 +6,20 @@ Knows layout and words. Every number comes from the certificate, and every text 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from engine.exports.certificate import Certificate, Sizes
+from engine.exports.decision_page import decision_html
+from engine.exports.evidence import brief_in
+from engine.exports.layout import nowrap, page, table
 from engine.exports.native import FORMATS
+from engine.exports.recreate import CLASS_NAMES
 from engine.family.recipes import recipe_of
 
 _SCRIPT = Path(__file__).with_name("bundle_predict.py")
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1a1c1e;--page:#fff;--line:#d5d9dd;--soft:#5c6670;--bar:#2f6fb0;--ok:#1b7a3d;--bad:#b3261e}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e8ea;--page:#15181b;--line:#3a4147;--soft:#a2acb5;--bar:#6aa7e0;--ok:#67c98b;--bad:#ff8a80}}
-body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:56rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.1rem;margin-top:2rem}.ok{color:var(--ok)}.bad{color:var(--bad)}.soft{color:var(--soft)}
-table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);
-vertical-align:top}td:last-child{overflow-wrap:anywhere}th{color:var(--soft);font-weight:600}.n{white-space:nowrap}
-.room{width:60%}.bar{background:var(--bar);height:.9rem;border-radius:2px}code,pre{font:.85rem/1.5 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
-"""
 
 
 def predict_script() -> str:
@@ -79,30 +73,19 @@ def certificate_html(certificate: Certificate) -> str:
             f" {size(c.sizes.file)} on disk, {c.sizes.file / c.sizes.float_file:.1%} of the float file."
             f" {escape(lead)}</p>"
         ),
+        _evidence(c),
         "<h2>Size</h2>",
         _size_bars(c.sizes),
         f"<p>{escape(size_words(c))}</p>",
         "<h2>Checks</h2>",
-        _table(("", "check", "value", "limit", "in words"), [_check_row(check) for check in c.checks]),
+        table(("", "check", "value", "limit", "in words"), [_check_row(check) for check in c.checks]),
         _profiles(c),
-        "<h2>Why this candidate</h2>",
-        _evidence(c),
         "<h2>Notes</h2>",
         "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in c.notes) + "</ul>",
         "<h2>Origin</h2>",
-        _table(("", ""), [[_nowrap(key.replace("_", " ")), escape(str(value))] for key, value in _origin(c)]),
+        table(("", ""), [[nowrap(key.replace("_", " ")), escape(str(value))] for key, value in _origin(c)]),
     ]
-    return _page(f"Certificate of {c.recipe}", "\n".join(body))
-
-
-def _page(title: str, body: str) -> str:
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
-        ' content="width=device-width,initial-scale=1">'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src'
-        " 'unsafe-inline'\">"
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
-    )
+    return page(f"Certificate of {c.recipe}", "\n".join(body))
 
 
 def _size_bars(sizes: Sizes) -> str:
@@ -117,13 +100,13 @@ def _size_bars(sizes: Sizes) -> str:
         [
             escape(name),
             f'<div class=bar style="width:{max(0.3, 100 * value / largest):.1f}%"></div>',
-            _nowrap(size(value)),
+            nowrap(size(value)),
         ]
         for name, value in bars
     ]
     types = ", ".join(f"{name} {size(value)}" for name, value in sizes.by_type.items())
     return (
-        _table(("", "", "bytes"), rows).replace("<td><div", "<td class=room><div")
+        table(("", "", "bytes"), rows).replace("<td><div", "<td class=room><div")
         + f"<p class=soft>Weights by data type: {escape(types)}.</p>"
     )
 
@@ -134,11 +117,7 @@ def _check_row(check: Any) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    return _nowrap("–" if value is None else f"{value:.3g}")
-
-
-def _nowrap(text: str) -> str:
-    return f"<span class=n>{escape(text)}</span>"
+    return nowrap("–" if value is None else f"{value:.3g}")
 
 
 def _profiles(c: Certificate) -> str:
@@ -146,28 +125,29 @@ def _profiles(c: Certificate) -> str:
         return "<h2>Load profiles</h2><p class=soft>Not measured.</p>"
     rows = [
         [
-            *map(_nowrap, (p.name, f"{p.latency_ms:.3g} ms", size(p.resident_bytes), f"{p.load_ms:.3g} ms")),
+            *map(nowrap, (p.name, f"{p.latency_ms:.3g} ms", size(p.resident_bytes), f"{p.load_ms:.3g} ms")),
             escape(p.sentence),
         ]
         for p in c.profiles
     ]
     heads = ("profile", "latency, one image", "resident memory", "load time", "")
     note = "<p class=soft>Each in a fresh process, one thread, on the machine that wrote this page.</p>"
-    return "<h2>Load profiles (lower is better)</h2>" + _table(heads, rows) + note
+    return "<h2>Load profiles (lower is better)</h2>" + table(heads, rows) + note
 
 
 def _evidence(c: Certificate) -> str:
-    if not c.evidence:
-        return "<p class=soft>No evidence was recorded: the candidate was named directly.</p>"
-    return _table(
-        ("", ""),
-        [[escape(key.replace("_", " ")), escape(_short(value))] for key, value in c.evidence.items()],
-    )
+    brief = brief_in(c.evidence)
+    if brief is not None:
+        return decision_html(brief, facts=speed_and_size(c))
+    told = "" if c.evidence else ": the candidate was named directly"
+    return f"<h2>Why this candidate</h2><p class=soft>No evidence was recorded{told}.</p>"
 
 
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 400 else f"{text[:400]}… (in full in certificate.json)"
+def speed_and_size(c: Certificate) -> tuple[str, ...]:
+    """Say what the file takes and how long an image takes, each way it can be loaded."""
+    disk = f"The file takes {size(c.sizes.file)}, {c.sizes.file / c.sizes.float_file:.1%} of the float file."
+    times = ", ".join(f"{profile.latency_ms:.3g} ms ({profile.name})" for profile in c.profiles)
+    return (disk, f"One image takes {times} on the machine that wrote this page.") if times else (disk,)
 
 
 def _origin(c: Certificate) -> Iterable[tuple[str, Any]]:
@@ -176,17 +156,6 @@ def _origin(c: Certificate) -> Iterable[tuple[str, Any]]:
     yield from ((f"{name} version", value) for name, value in c.versions.items())
     yield from ((f"sha256 of {name}", value) for name, value in c.files.items())
     yield "made by", c.command
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows are HTML already."""
-    head = "<tr>" + "".join(f"<th>{escape(item)}</th>" for item in heads) + "</tr>" if any(heads) else ""
-    return (
-        "<table>"
-        + head
-        + "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-        + "</table>"
-    )
 
 
 # --- README.md ----------------------------------------------------------------------------
@@ -199,6 +168,8 @@ def bundle_readme(certificate: Certificate) -> str:
         "model.onnx": "the model, plain ONNX with packed integer weights",
         "predict.py": "runs it on image files",
     }
+    if CLASS_NAMES in c.files:
+        files[CLASS_NAMES] = "the names of the classes, in the order of the outputs"
     files |= {item.file: item.sentence for item in FORMATS.values() if item.file in c.files}
     files |= {
         "certificate.html": "what was checked, for reading",
@@ -257,6 +228,9 @@ With Anchorpoint installed, `python -m engine verify .` compares every hash and 
 Hashes show accidents and simple tampering; they are no signature. sha256 of model.onnx: {sha256}
 
 ## Recreate it
+
+In this folder, with the teacher's file beside it (named as here: the file's name is kept in the model), this writes
+the same bytes of model.onnx:
 
     {command}
 """

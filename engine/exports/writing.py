@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from engine.exports.drafting import STEPS, Request, Steps, check_images, draft
 from engine.exports.graph import OPSET_INT2, pack_model
 from engine.exports.native import check_formats, native_copies
 from engine.exports.place import CERTIFICATE, PART, check_folder, earlier_files
+from engine.exports.recreate import CLASS_NAMES, class_names_text, recreate_command, written_otherwise
 from engine.exports.report import bundle_readme, certificate_html, predict_script
 from engine.files.hashing import sha256_of
+from engine.teacher.request import LoadRequest
 from engine.types import Floats, Progress, Recipe, Teacher
 
 
@@ -53,8 +55,10 @@ def write(
     export there is replaced.
     """
     source = Path(source_path) if source_path is not None else None
+    stated, options = LoadRequest(spec=teacher.source), written_otherwise(max_opset, formats)
+    made_by = command or recreate_command(teacher, recipe.slug, stated, options)
     request = Request(
-        teacher, recipe, max_opset, images, judged, evidence, tuple(formats), source, command, profiles
+        teacher, recipe, max_opset, images, judged, evidence, tuple(formats), source, made_by, profiles
     )
     check_formats(request.formats, source)
     check_images(request)
@@ -68,19 +72,27 @@ def write(
         packed.content,
         certificate,
         lambda part: native_copies(part, teacher, recipe, request.formats, source),
+        class_names=teacher.class_names,
     )
     steps.tick(STEPS)
     return certificate
 
 
 def put_in_place(
-    target: Path, content: bytes, certificate: Certificate, copies: Callable[[Path], Iterable[str]]
+    target: Path,
+    content: bytes,
+    certificate: Certificate,
+    copies: Callable[[Path], Iterable[str]],
+    *,
+    class_names: Sequence[str],
 ) -> Certificate:
-    """Write model.onnx, what `copies` adds to the folder it is given, and the certificate's files; return the
-    certificate with their hashes and the notes of `copies`.
+    """Write model.onnx, the class names, what `copies` adds to the folder it is given, and the certificate's
+    files; return the certificate with their hashes and the notes of `copies`.
     """
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target, prefix=PART) as part:
+        if names := class_names_text(class_names):
+            (Path(part) / CLASS_NAMES).write_text(names, encoding="utf-8")
         certificate = _fill(Path(part), content, certificate, copies)
         _move(Path(part), target, certificate)
     return certificate

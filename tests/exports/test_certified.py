@@ -54,8 +54,9 @@ def by_command(work: Path, teacher: Teacher, folder: Path) -> Certificate:
 
 
 def in_app(work: Path, teacher: Teacher, folder: Path) -> Certificate:
+    from engine.decide.briefing import Grounds
     from engine.decide.choose import choose
-    from engine.exports.evidence import Grounds, evidence_record
+    from engine.exports.evidence import evidence_record
 
     write_bytes(folder / "teacher.onnx", teacher.graph)
     write_json(folder / "outline.json", facts_of(teacher))

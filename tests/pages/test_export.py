@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from engine.exports.certificate import Certificate, Check, Profile, Sizes
+from pages.ui.parts.export import evidence_for
 from pages.ui.session.actions import open_predictions
+from pages.ui.session.labels import mark
 from pages.ui.session.record import Step
 from pages.ui.workspace.folder import write_bytes
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
@@ -120,3 +122,65 @@ def test_an_edited_certificate_is_refused(started: Started) -> None:
     )
     write_bytes(session_of(app).folder / "export" / "certificate.json", edited.encode())
     assert "was edited" in text_of(go(app, "export"))
+
+
+def test_another_candidate_than_the_chosen_one_brings_its_own_evidence(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    session = session_of(app)
+    recommended, other = session.decision.recommended.name, "b2-tensor-q99"
+    assert other != recommended
+    session.choose(recommended, "recommended")
+    go(app, "export")
+    next(box for box in app.selectbox if box.label == "Candidate").set_value(other).run()
+    assert f"overrides the recommendation {recommended}" in text_of(app)
+    next(button for button in app.button if button.label == "Write and check the file").click().run()
+    _, arguments = started[-1]
+    evidence = arguments["evidence"]
+    assert (arguments["slug"], evidence["exported"], evidence["picked"]) == (other, other, recommended)
+    assert f"{other} overrides the recommendation {recommended} (p = " in evidence["overrides"]
+    predictions, sample = session.require_predictions(), session.sample
+    assert sample is not None
+    answers = predictions.candidates[predictions.names.index(other)][sample.rows].argmax(axis=1)
+    assert evidence["brief"]["pick"]["accuracy"]["value"] == float((answers == sample.labels).mean())
+    write_bytes(
+        session.folder / "export" / "certificate.json",
+        replace(certificate(passed=True), recipe=other, evidence=evidence).to_json().encode(),
+    )
+    text = text_of(go(app, "export"))
+    assert f"{other} overrides the recommendation {recommended} (p = " in text
+    assert not app.success, "no green verdict above an override"
+
+
+def test_a_certificate_never_shows_another_candidates_evidence(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    evidence = evidence_for(session_of(app), session_of(app).decision.recommended.name)
+    foreign = replace(certificate(passed=True), recipe="b2-tensor-q99", evidence=evidence)
+    write_bytes(session_of(app).folder / "export" / "certificate.json", foreign.to_json().encode())
+    text = text_of(go(app, "export"))
+    assert "No evidence was recorded for this candidate" in text
+    assert "What could be wrong" not in text
+
+
+def test_neither_labels_nor_choice_nor_budget_hide_a_file(started: Started) -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    session = session_of(app)
+    session.note(exported_at=len(session.events))
+    write_bytes(session.folder / "export" / "certificate.json", certificate(passed=True).to_json().encode())
+    write_bytes(session.folder / "bundle.zip", b"zip")
+    assert "Made before" not in text_of(go(app, "export"))
+    free = [row for row in range(100) if row not in session.book.labeled]
+    for row in free[:3]:
+        mark(session, row, 0)
+    text = text_of(go(app, "export"))
+    assert "Made before 3 new labels" in text
+    assert "20 %" in text
+    session.choose("b2-tensor-q99", "own")
+    slider = next(slider for slider in go(app, "choose").slider if "Memory budget" in slider.label)
+    slider.set_value(slider.max - 5).run()
+    assert session.record.budget is not None
+    next(b for b in app.button if "optimal transport" in b.label).click().run()
+    assert "Made before 3 new labels" in text_of(go(app, "export"))
+    assert (session.folder / "bundle.zip").exists()

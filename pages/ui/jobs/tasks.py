@@ -156,7 +156,8 @@ def run_family(desk: Desk, target: str, recipes: list[str], *, with_files: bool 
 def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known: Any) -> None:
     """Write the candidate's file, re-run it, and leave the folder with its certificate and the bundle.
 
-    Known are the teacher's `source` file, the `predictions` file the choice rests on, and its `evidence`.
+    Known are the teacher's `source` file and how it was loaded (`stated`), the `predictions` file the choice
+    rests on, and its `evidence`.
     """
     from engine.deploy.exporting import ready_file
     from engine.exports.bundle import write_bundle
@@ -181,6 +182,7 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known
         pool=checks["order"] if checks else None,
         formats=tuple(formats),
         source_path=Path(known["source"]) if known["source"] else None,
+        stated=LoadRequest.from_dict(known["stated"]) if known.get("stated") else None,
     )
     export_certified(
         order,

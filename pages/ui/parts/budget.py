@@ -11,13 +11,13 @@ import streamlit as st
 from engine.family.cost import admissible
 from engine.types import Floats
 from pages.ui.parts.stored_size import float_bytes
-from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.show.words import memory_words
 
 
 def budget_slider(session: Session, costs: Floats) -> None:
-    """Let the person set the budget; a new one forgets the choice but neither labels nor predictions."""
+    """Let the person set the budget; a new one forgets the choice, but no label, prediction or
+    file."""
     lowest, highest = math.ceil(100 * float(costs.min())), math.ceil(100 * float(costs.max()))
     current = (
         highest
@@ -37,7 +37,8 @@ def budget_slider(session: Session, costs: Floats) -> None:
     )
     budget = None if percent == highest else percent / 100
     if budget != session.record.budget:
-        session.change(keep=Step.RUN, budget=budget)
+        # A file that was written under another budget stays: its certificate says which one.
+        session.note(budget=budget, chosen="", chosen_how="", chosen_at=0)
     n_fit = int(admissible(costs, budget).sum())
     st.markdown(
         f"Within {memory_words(percent / 100, float_bytes(session))}, **{n_fit} of {len(costs)} candidates**"

@@ -10,13 +10,13 @@ import streamlit as st
 from engine.decide.decision import Decision
 from engine.decide.firmness import firmness_table
 from engine.decide.tables import contenders, dial_table, iso_score_line
+from engine.decide.titles import rule_title
 from engine.types import Choice, Predictions
 from pages.ui.parts.label_advice import check_these
 from pages.ui.parts.page import ink, picture, plain
 from pages.ui.session.state import Session
 from pages.ui.show.charts import choice_scatter, dial_curve, memory_scatter
 from pages.ui.show.tables import picks_table, records
-from pages.ui.show.words import rule_title
 
 NAMED_RULES = ("auto", "ce-combo", "val-ce", "distortion", "softmax-corr", "avg-confidence")
 _RATES = {0.0: "none", 0.1: "10 %", 0.2: "20 %", 0.3: "30 %", 0.4: "40 %"}

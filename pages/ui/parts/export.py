@@ -9,16 +9,19 @@ import pandas as pd
 import streamlit as st
 
 from engine.exports.certificate import Certificate
-from engine.exports.evidence import Grounds, evidence_record
+from engine.exports.evidence import brief_in, evidence_record
 from engine.family.families import expected_costs
 from engine.family.kinds import traits_of
 from engine.family.recipes import recipe_of
 from engine.samples import SAMPLES
 from engine.types import Floats, TeacherFacts
+from pages.ui.parts.brief import brief_view
 from pages.ui.parts.page import link, picture, plain, table, user_errors
+from pages.ui.parts.stale import since_words
 from pages.ui.parts.stored_size import stored_note
 from pages.ui.parts.teacher import model_facts
 from pages.ui.session.actions import attach_teacher, source_of, start_export
+from pages.ui.session.grounds import grounds_of
 from pages.ui.session.model_files import known_files
 from pages.ui.session.state import Session
 from pages.ui.show.charts import size_bars
@@ -90,6 +93,10 @@ def order_form(session: Session, teacher: TeacherFacts) -> None:
     formats = right.multiselect("Beside model.onnx, also write", copies, format_func=_COPIES.__getitem__)
     if session.record.chosen and name != session.record.chosen:
         st.badge("not the candidate you chose", icon=":material/warning:", color="orange")
+    if session.predictions is not None and name != (recommended := session.decision.recommended.name):
+        st.caption(
+            f":material/info: The certificate will say that it overrides the recommendation {plain(recommended)}."
+        )
     if name in files:
         st.caption("This candidate is a file: its very bytes are shipped, with a certificate.")
     else:
@@ -100,19 +107,12 @@ def order_form(session: Session, teacher: TeacherFacts) -> None:
 
 
 def evidence_for(session: Session, name: str) -> dict[str, object]:
-    """What the certificate says about why this candidate: the recommendation on the evidence at hand, and who
-    decided.
+    """What the certificate says about why this candidate: its own numbers, the recommendation on the evidence at
+    hand, and who decided.
     """
     if session.predictions is None:
         return {}
-    grounds = Grounds(
-        predictions=session.predictions,
-        choice=session.decision.recommended,
-        path=session.predictions_path,
-        budget=session.record.budget,
-        settled_by=session.record.chosen_how,
-    )
-    return evidence_record(grounds, name)
+    return evidence_record(grounds_of(session), name)
 
 
 def certificate_view(session: Session, certificate: Certificate) -> None:
@@ -130,11 +130,14 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
                 st.badge(certified, icon=":material/verified:", color="green")
             else:
                 st.badge("a check failed: do not deploy", icon=":material/error:", color="red")
+        if words := made_before(session, certificate.recipe):
+            st.markdown(words)
         st.markdown(
             f"The file {certificate.finding}. model.onnx has **{size(sizes.file)}**,"
             f" **{share(sizes.file / sizes.float_file)}** of the float file ({size(sizes.float_file)})."
         )
         downloads(session)
+    why(certificate)
     bars = pd.DataFrame(
         {
             "what": ["float file", "theory: codes at their true width", "file on disk"],
@@ -161,6 +164,26 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
         )
         for note in certificate.notes:
             st.caption(plain(note))
+
+
+def made_before(session: Session, name: str) -> str:
+    """What changed since the file was written: labels, or the choice."""
+    if session.predictions is None:
+        return ""
+    words = since_words(session, "Made", session.record.exported_at, name)
+    if session.record.chosen and session.record.chosen != name:
+        words += f" You have chosen {plain(session.record.chosen)} since."
+    return words.strip()
+
+
+def why(certificate: Certificate) -> None:
+    """The decision that the certificate keeps: always that of the candidate in the file."""
+    st.markdown("**Why this candidate**")
+    brief = brief_in(certificate.evidence)
+    if brief is None or brief.pick.name != certificate.recipe:
+        st.caption("No evidence was recorded for this candidate: it was written without predictions of it.")
+        return
+    brief_view(brief)
 
 
 def profiles(certificate: Certificate) -> None:

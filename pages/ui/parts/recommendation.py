@@ -9,13 +9,14 @@ import streamlit as st
 
 from engine.decide.decision import Decision
 from engine.decide.headline import Headline, headline
+from engine.decide.titles import rule_title
 from engine.diagnose.comparison import Interval, Quality
 from pages.ui.parts.page import link, plain
 from pages.ui.parts.stale import since_words
 from pages.ui.parts.stored_size import float_bytes, others_table, stored_note
 from pages.ui.session.state import Session
 from pages.ui.show.tables import column_formats
-from pages.ui.show.words import counted, memory_words, number, rule_title, share
+from pages.ui.show.words import counted, memory_words, number, share
 
 
 def recommendation(session: Session, decision: Decision) -> None:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from engine import samples
 from engine.decide.tables import CONTROLS
+from engine.decide.titles import rule_title
 from engine.samples import SAMPLES
 from engine.study.protocol.config import STUDY_RULES
 from engine.study.protocol.result import StudyResult, load_study
@@ -19,7 +20,7 @@ from pages.ui.parts.page import plain, table, user_errors
 from pages.ui.parts.study_charts import page_chart, show_chart
 from pages.ui.session.actions import safe_name, start_study, store_upload
 from pages.ui.session.state import Session
-from pages.ui.show.words import counted, listed, rule_title, with_titles
+from pages.ui.show.words import counted, listed, with_titles
 
 _SHOWN_FIRST = 3
 _DEFAULT_RULES = (

@@ -113,12 +113,12 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
         interpolation = right.selectbox(
             "Interpolation", interpolations, index=interpolations.index(pre.interpolation)
         )
-        scale = left.text_input("Scale", f"{pre.scale:.10g}")
+        scale = left.text_input("Scale", repr(pre.scale))
         order = right.selectbox(
             "Channel order", ["RGB", "BGR"], index=["RGB", "BGR"].index(pre.order), disabled=pre.channels == 1
         )
-        mean = left.text_input("Mean, one number a channel", ", ".join(f"{m:g}" for m in pre.mean))
-        std = right.text_input("Std, one number a channel", ", ".join(f"{s:g}" for s in pre.std))
+        mean = left.text_input("Mean, one number a channel", ", ".join(map(repr, pre.mean)))
+        std = right.text_input("Std, one number a channel", ", ".join(map(repr, pre.std)))
         names = st.text_area("Class names, one a line", "\n".join(teacher.class_names), height=140)
         if st.form_submit_button("Apply"):
             numbers = {

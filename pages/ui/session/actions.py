@@ -242,9 +242,19 @@ def start_export(session: Session, name: str, formats: Sequence[str], evidence: 
         formats=["onnx", *formats],
         target=target,
         source=source_of(session),
+        stated=_stated(session),
         predictions=str(session.predictions_path or ""),
         evidence=evidence,
     )
+
+
+def _stated(session: Session) -> dict[str, Any]:
+    """How the teacher was loaded; a project that came from elsewhere knows its name only."""
+    job = jobs.stored_job(session.folder, "import")
+    if job is not None:
+        return dict(job.arguments)
+    record = session.record
+    return {"spec": f"sample:{record.sample}" if record.sample else record.title}
 
 
 def source_of(session: Session) -> str:

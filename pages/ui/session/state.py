@@ -35,11 +35,13 @@ from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, 
 from pages.ui.workspace.hosting import Hosting, hosting
 from pages.ui.workspace.images import open_target
 from pages.ui.workspace.projects import keep_copy, put_away, recover, take_up
+from pages.ui.workspace.sharing import stop_sharing
 from pages.ui.workspace.weighing import is_large, is_weighed, weighed_pool, weighed_problems
 
 T = TypeVar("T")
 _KEY = "anchorpoint"
 _QUERY = "session"
+SHARE = "share"  # what a read-only link says in place of a session
 LABELS = "labels.jsonl"
 
 
@@ -104,6 +106,7 @@ class Session:
         """Begin again with another teacher, or with nothing at all; what was at hand is kept as a project."""
         if self.is_worth_keeping:
             self.put_away()
+        stop_sharing(self.folder)  # of work that was not worth keeping; what was kept took its link along
         self.record = Record(**values)
         for step in Step:
             self._drop(step)
@@ -386,8 +389,8 @@ class Session:
         )
 
     def choose(self, name: str, how: str) -> None:
-        """Settle on a candidate."""
-        self.change(keep=Step.CHOICE, chosen=name, chosen_how=how, chosen_at=len(self.events))
+        """Settle on a candidate. A file that was written before stays: its certificate says whose it is."""
+        self.note(chosen=name, chosen_how=how, chosen_at=len(self.events))
 
     def done(self, step: Step) -> bool:
         """Whether a step has what the next one needs."""

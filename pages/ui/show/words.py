@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE
-from engine.rules.supervised import SUPERVISED
+from engine.decide.titles import rule_title
 from engine.study.protocol.config import STUDY_RULES
 from engine.types import UserError
 
@@ -34,12 +33,6 @@ FIELDS = {
     "order": "“Channel order”",
     "labels": "“Labels”",
     "budget": "“Memory budget”",
-}
-_OTHER_TITLES = {
-    HIGHEST_PRECISION: "Highest precision",
-    "auto": "Anchorpoint (auto)",
-    "calibrated": "Calibrated anchor",
-    "auto-active": "Anchorpoint (auto), images chosen by label-next",
 }
 
 
@@ -101,13 +94,6 @@ def listed(items: Sequence[str], limit: int = 3) -> str:
     if len(items) > limit:
         return f"{', '.join(items[:limit])} and {len(items) - limit} more"
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
-
-
-def rule_title(rule: str) -> str:
-    """A rule's name for people."""
-    if rule in SUPERVISED:
-        return SUPERVISED[rule].title
-    return LABEL_FREE[rule].title if rule in LABEL_FREE else _OTHER_TITLES.get(rule, rule)
 
 
 def short_title(rule: str) -> str:

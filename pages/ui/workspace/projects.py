@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, write_json
+from pages.ui.workspace.sharing import stop_sharing
 
 PROJECTS = "projects"
 KEPT = 5
@@ -120,6 +121,7 @@ def duplicate(folder: Path, project: str) -> str:
     copy, record = new_id(), read_json(_home(folder, project) / RECORD) or {}
     home = folder / PROJECTS / copy
     shutil.copytree(_home(folder, project), home)
+    stop_sharing(home)  # a link belongs to one piece of work; switched off there, it must be off
     name = str(record.get("project") or record.get("title") or "")
     rename(folder, copy, f"{name[: _NAME_LENGTH - 7]} (copy)")
     return copy

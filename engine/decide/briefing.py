@@ -1,0 +1,182 @@
+"""From predictions, labels and a rule's choice to the decision in brief.
+
+Always about the candidate that is taken, whether or not it is the one that was recommended. Reads no file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from engine.decide.brief import Brief, Dot, LabelOrigin, Standing, overrides_words, preprocessing_words
+from engine.decide.headline import reservations
+from engine.decide.titles import rule_title
+from engine.diagnose.comparison import Quality, labeled_rows, quality
+from engine.types import Choice, Floats, LabeledSample, Predictions, Preprocessing
+
+MAX_DOTS = 1000  # candidates that one picture can show
+_NOISE_SHOWS = 0.03  # share of wrong labels that the recommendation speaks of
+
+
+@dataclass(frozen=True, eq=False)
+class Grounds:
+    """What a candidate is taken on: predictions, labels, a rule's choice, and what else is known."""
+
+    predictions: Predictions
+    choice: Choice | None = None
+    sample: LabeledSample | None = None  # the labels the choice rests on
+    origin: LabelOrigin = field(default_factory=LabelOrigin)
+    preprocessing: Preprocessing | None = None
+    path: Path | None = None  # of the predictions file
+    budget: float | None = None  # memory that was allowed, relative to float
+    settled_by: str = ""  # who took the candidate: a rule, or a person
+    problems: tuple[str, ...] = ()  # what speaks against deciding on these predictions at all
+    agreement: Floats | None = None  # (M,) share of the pool with the teacher's class, where it is at hand
+
+
+def brief_of(grounds: Grounds, name: str) -> Brief:
+    """Return the decision to take the candidate `name`, which the predictions must hold."""
+    predictions, choice, sample = grounds.predictions, grounds.choice, _given(grounds.sample)
+    index = predictions.names.index(name)
+    pick = _standing(grounds, index)
+    overridden = choice is not None and choice.index != index
+    recommended = _standing(grounds, choice.index) if choice is not None and overridden else None
+    reasons = _reasons(grounds, index)
+    return Brief(
+        verdict=_verdict(grounds, pick, recommended, is_firm=not reasons),
+        is_firm=choice is not None and not reasons and not overridden,
+        teacher=_teacher(predictions, sample),
+        pick=pick,
+        recommended=recommended,
+        method="" if choice is None else choice.method,
+        n_candidates=predictions.n_candidates,
+        n_admissible=predictions.n_candidates if choice is None else int(np.isfinite(choice.scores).sum()),
+        n_images=predictions.n_images,
+        n_labels=0 if sample is None else sample.n,
+        n_classes=predictions.n_classes,
+        n_classes_labeled=0 if sample is None else len(np.unique(sample.labels)),
+        trust=_trust(choice, sample),
+        origin=grounds.origin,
+        concerns=_concerns(grounds, reasons),
+        budget=grounds.budget,
+        preprocessing="" if grounds.preprocessing is None else preprocessing_words(grounds.preprocessing),
+        dots=_dots(grounds, sample),
+    )
+
+
+def _given(sample: LabeledSample | None) -> LabeledSample | None:
+    return sample if sample is not None and sample.n else None
+
+
+def _quality(probs: Floats, sample: LabeledSample | None) -> Quality | None:
+    return None if sample is None else quality(labeled_rows(probs, sample), sample.labels)
+
+
+def _teacher(predictions: Predictions, sample: LabeledSample | None) -> Standing:
+    found = _quality(predictions.teacher, sample)
+    name = "the float teacher" if predictions.reference is None else f"stand-in ({predictions.reference})"
+    return Standing(
+        name=name,
+        accuracy=None if found is None else found.accuracy,
+        loss=None if found is None else found.loss,
+    )
+
+
+def _standing(grounds: Grounds, index: int) -> Standing:
+    predictions = grounds.predictions
+    found = _quality(predictions.candidates[index], _given(grounds.sample))
+    if grounds.agreement is not None:
+        agreement = float(grounds.agreement[index])
+    else:
+        answers = np.argmax(predictions.candidates[index], axis=1)
+        agreement = float(np.mean(answers == np.argmax(predictions.teacher, axis=1)))
+    return Standing(
+        name=predictions.names[index],
+        accuracy=None if found is None else found.accuracy,
+        loss=None if found is None else found.loss,
+        agreement=agreement,
+        memory=_at(predictions.cost, index),
+        latency=_at(predictions.latency, index),
+        probability=_probability(grounds.choice, index),
+    )
+
+
+def _at(values: Floats | None, index: int) -> float | None:
+    return None if values is None or not np.isfinite(values[index]) else float(values[index])
+
+
+def _probability(choice: Choice | None, index: int) -> float | None:
+    """Return how likely a candidate is as good as the best; None where it was not admitted or nobody says."""
+    if choice is None or "probability_close" not in choice.details or not np.isfinite(choice.scores[index]):
+        return None
+    value = choice.details["probability_close"][index]
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _reasons(grounds: Grounds, index: int) -> tuple[str, ...]:
+    if grounds.choice is None:
+        return ()
+    found = _quality(grounds.predictions.candidates[index], _given(grounds.sample))
+    close = _probability(grounds.choice, index)
+    return reservations(
+        grounds.choice, found, grounds.predictions.n_classes, math.nan if close is None else close
+    )
+
+
+def _verdict(grounds: Grounds, pick: Standing, recommended: Standing | None, *, is_firm: bool) -> str:
+    if grounds.choice is None:
+        return f"{pick.name} was named directly: no rule recommends it."
+    if recommended is not None:
+        return f"{overrides_words(pick, recommended)}."
+    n = grounds.choice.n_labels
+    evidence = f"with {n} label{'' if n == 1 else 's'}" if n else "without any label"
+    sure = "" if pick.probability is None else f" as good as the best with {pick.probability:.0%} probability"
+    lead = f"Deploy {pick.name}" if is_firm else f"Best so far: {pick.name}"
+    return (
+        f"{lead}. {rule_title(grounds.choice.method)} recommends it out of"
+        f" {int(np.isfinite(grounds.choice.scores).sum())} candidates {evidence}"
+        + (f"; it is{sure}." if sure else ".")
+    )
+
+
+def _trust(choice: Choice | None, sample: LabeledSample | None) -> str:
+    if sample is None:
+        return "There are no labels: nobody has checked the answers on this target."
+    rate = None if choice is None else choice.details.get("error_rate")
+    if rate is None:
+        return "The labels were taken as they are."
+    if rate < _NOISE_SHOWS:
+        return "No wrong labels show."
+    return f"About {rate:.0%} of the labels seem wrong; the recommendation allows for that."
+
+
+def _concerns(grounds: Grounds, reasons: tuple[str, ...]) -> tuple[str, ...]:
+    warnings = () if grounds.choice is None else grounds.choice.warnings
+    disputed = grounds.origin.disputed
+    people = (
+        (f"People gave different labels to {disputed} image{'' if disputed == 1 else 's'}.",)
+        if disputed
+        else ()
+    )
+    return tuple(dict.fromkeys((*reasons, *warnings, *grounds.problems, *people)))
+
+
+def _dots(grounds: Grounds, sample: LabeledSample | None) -> tuple[Dot, ...]:
+    predictions = grounds.predictions
+    if predictions.cost is None or predictions.n_candidates > MAX_DOTS:
+        return ()
+    if sample is not None:
+        answers = np.argmax(np.asarray(predictions.candidates[:, sample.rows]), axis=2)
+        heights = np.mean(answers == sample.labels, axis=1)
+    elif grounds.agreement is not None:
+        heights = grounds.agreement
+    else:
+        return ()
+    return tuple(
+        Dot(name=name, memory=float(memory), height=float(height))
+        for name, memory, height in zip(predictions.names, predictions.cost, heights, strict=True)
+        if np.isfinite(memory)
+    )

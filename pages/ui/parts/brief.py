@@ -1,0 +1,35 @@
+"""The decision in brief, drawn: on the Export page for the candidate that was written, and on the shared page."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from engine.decide.brief import COLUMNS, NO_CONCERN, Brief, compared_words, label_words, table_rows
+from pages.ui.parts.page import ink, picture, plain
+from pages.ui.show.decision_chart import decision_dots
+
+
+def brief_view(brief: Brief) -> None:
+    """The verdict, the numbers of teacher and pick with intervals, the picture, and what could be wrong."""
+    show = st.success if brief.is_firm else st.warning
+    show(plain(brief.verdict), icon=":material/verified:" if brief.is_firm else ":material/warning:")
+    rows = [list(row) for row in table_rows(brief)]
+    st.table(pd.DataFrame(rows, columns=["model", *COLUMNS[1:]]).set_index("model").map(plain))
+    st.caption("In brackets: 95 % intervals. Loss, weights and time: lower is better.")
+    if len(brief.dots) > 1:
+        what = "right on the labels" if brief.n_labels else "the teacher's class"
+        teacher = brief.teacher.accuracy.value if brief.teacher.accuracy and brief.n_labels else None
+        dots = pd.DataFrame([vars(dot) for dot in brief.dots])
+        chart = decision_dots(dots.assign(taken=dots["name"] == brief.pick.name), what, teacher, ink())
+        picture(f"All {len(brief.dots)} candidates: share {what} against weight memory", chart)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.markdown(f"**What was compared**  \n{plain(compared_words(brief))}")
+        st.markdown(f"**Labels**  \n{plain(label_words(brief))}")
+        if brief.preprocessing:
+            st.markdown(f"**Preprocessing**  \n{plain(brief.preprocessing)}")
+    with right:
+        st.markdown("**What could be wrong**")
+        for sentence in brief.concerns or (NO_CONCERN,):
+            st.markdown(f"- {plain(sentence)}")
