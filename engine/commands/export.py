@@ -184,16 +184,24 @@ def _grounds(args: argparse.Namespace) -> Grounds | None:
             raise UserError("--method and --labels need the --predictions they choose from.")
         return None
     from engine.decide.briefing import Grounds
-    from engine.decide.choose import choose
+    from engine.decide.choose import choose, statistics_of
     from engine.predictions.file import load_predictions
 
     predictions, path = load_predictions(args.predictions), Path(args.predictions)
     if args.method is None:
         return Grounds(predictions=predictions, path=path, settled_by="named directly")
     sample = labeled_sample(predictions, args.labels)
-    choice = choose(args.method, predictions, sample)
+    pool = statistics_of(predictions)
+    choice = choose(args.method, predictions, sample, pool=pool)
     settled_by = args.method if args.candidate is None else "named directly"
-    return Grounds(predictions=predictions, choice=choice, sample=sample, path=path, settled_by=settled_by)
+    return Grounds(
+        predictions=predictions,
+        choice=choice,
+        sample=sample,
+        pool=pool,
+        path=path,
+        settled_by=settled_by,
+    )
 
 
 def _of_teacher(grounds: Grounds, teacher: Teacher) -> Grounds:

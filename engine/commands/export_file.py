@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.commands.candidate_files import family_of_files
+from engine.decide.briefing import Grounds
 from engine.exports.certified import places_of, prepared_images
-from engine.exports.evidence import Grounds, evidence_record
+from engine.exports.evidence import evidence_record
 from engine.exports.foreign import FileOrder, export_file
 from engine.family.model_file import ModelFile
 from engine.predictions.store import default_store

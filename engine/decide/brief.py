@@ -14,13 +14,8 @@ from engine.diagnose.comparison import Interval
 from engine.types import Preprocessing
 
 NO_CONCERN = "Nothing that was looked at speaks against it."
-COLUMNS = (
-    "",
-    "right on the labels",
-    "loss in nats",
-    "teacher's class",
-    "weights",
-    "time",
+_MEASURES = (
+    *("right on the labels", "loss in nats ↓", "same class as the teacher", "weights ↓", "time an image ↓"),
     "as good as the best",
 )
 SOURCES = {
@@ -81,6 +76,7 @@ class Brief:
     trust: str
     origin: LabelOrigin
     concerns: tuple[str, ...]
+    sign_off: str = ""  # the gate's sentence, where there are labels to ask it with
     recommended: Standing | None = None
     budget: float | None = None
     preprocessing: str = ""
@@ -122,13 +118,23 @@ def _list(values: tuple[float, ...]) -> str:
     return f"{values[0]:.6g}" if len(values) == 1 else f"({', '.join(f'{value:.6g}' for value in values)})"
 
 
-def table_rows(brief: Brief) -> tuple[tuple[str, ...], ...]:
-    """Return teacher, pick and (where it was overridden) the recommended candidate as rows of COLUMNS."""
-    rows = [("teacher: " + brief.teacher.name, *_cells(brief.teacher, is_float=True))]
-    rows.append((f"taken: {brief.pick.name}", *_cells(brief.pick)))
+@dataclass(frozen=True)
+class Table:
+    """Measures down, models across: two or three columns fit a phone."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def table_of(brief: Brief) -> Table:
+    """Return the numbers of teacher, pick and (where it was overridden) the recommended candidate, with a measure
+    in the first column.
+    """
+    columns = {f"teacher: {brief.teacher.name}": _cells(brief.teacher, is_float=True)}
+    columns[f"taken: {brief.pick.name}"] = _cells(brief.pick)
     if brief.recommended is not None:
-        rows.append((f"recommended: {brief.recommended.name}", *_cells(brief.recommended)))
-    return tuple(rows)
+        columns[f"recommended: {brief.recommended.name}"] = _cells(brief.recommended)
+    return Table(heads=("", *columns), rows=tuple(zip(_MEASURES, *columns.values(), strict=True)))
 
 
 def _cells(standing: Standing, *, is_float: bool = False) -> tuple[str, ...]:
@@ -136,7 +142,7 @@ def _cells(standing: Standing, *, is_float: bool = False) -> tuple[str, ...]:
         _interval(standing.accuracy, percent=True),
         _interval(standing.loss),
         "100 %" if is_float else _percent(standing.agreement),
-        "100 % of float" if is_float else _of(standing.memory, "of float"),
+        "100 %" if is_float else _of(standing.memory, "of float"),
         "100 %" if is_float else _of(standing.latency, "of the teacher's"),
         "–" if is_float or standing.probability is None else f"{100 * standing.probability:.0f} %",
     )
@@ -176,9 +182,9 @@ def label_words(brief: Brief) -> str:
     """Say how many labels there are, of how many classes, from whom, and how far they can be trusted."""
     if not brief.n_labels:
         return brief.trust
-    words = (
-        f"{_counted(brief.n_labels, 'label')} of {brief.n_classes_labeled} of the {brief.n_classes} classes"
-    )
+    seen, known = brief.n_classes_labeled, brief.n_classes
+    of_classes = f"all {known} classes" if seen == known else f"{seen} of the {known} classes"
+    words = f"{_counted(brief.n_labels, 'label')} of {of_classes}"
     sources = [f"{n} {SOURCES.get(source, source)}" for source, n in brief.origin.sources.items() if n]
     words += f" ({', '.join(sources)})" if sources else ""
     people = f" Given by {', '.join(brief.origin.people)}." if brief.origin.people else ""

@@ -12,11 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from engine.decide.brief import Brief, Dot, LabelOrigin, Standing, overrides_words, preprocessing_words
+from engine.decide.gate import Question, gate_candidate, gate_statement
 from engine.decide.headline import reservations
 from engine.decide.titles import rule_title
 from engine.diagnose.comparison import Quality, labeled_rows, quality
-from engine.types import Choice, Floats, LabeledSample, Predictions, Preprocessing
+from engine.recommend.trust import IN_WORDS, label_trust
+from engine.rules.statistics import PoolStatistics
+from engine.types import Choice, Floats, LabeledSample, LabelTrust, Predictions, Preprocessing
 
+USUAL_DROP = 0.02  # of accuracy, against the teacher: what the gate is asked where nobody says another drop
 MAX_DOTS = 1000  # candidates that one picture can show
 _NOISE_SHOWS = 0.03  # share of wrong labels that the recommendation speaks of
 
@@ -34,6 +38,7 @@ class Grounds:
     budget: float | None = None  # memory that was allowed, relative to float
     settled_by: str = ""  # who took the candidate: a rule, or a person
     problems: tuple[str, ...] = ()  # what speaks against deciding on these predictions at all
+    pool: PoolStatistics | None = None  # of these predictions, where they are at hand: lets the gate answer
     agreement: Floats | None = None  # (M,) share of the pool with the teacher's class, where it is at hand
 
 
@@ -60,6 +65,7 @@ def brief_of(grounds: Grounds, name: str) -> Brief:
         n_classes_labeled=0 if sample is None else len(np.unique(sample.labels)),
         trust=_trust(choice, sample),
         origin=grounds.origin,
+        sign_off=_sign_off(grounds, index),
         concerns=_concerns(grounds, reasons),
         budget=grounds.budget,
         preprocessing="" if grounds.preprocessing is None else preprocessing_words(grounds.preprocessing),
@@ -142,15 +148,32 @@ def _verdict(grounds: Grounds, pick: Standing, recommended: Standing | None, *, 
     )
 
 
+def _sign_off(grounds: Grounds, index: int) -> str:
+    """Ask the gate the usual question, of the candidate that is taken; "" where it cannot be asked."""
+    sample = _given(grounds.sample)
+    if sample is None or grounds.pool is None:
+        return ""
+    question = Question(max_drop=USUAL_DROP, metric="accuracy")
+    trust = _label_trust(grounds.choice)
+    answer = gate_candidate(grounds.predictions, grounds.pool, sample, index, question, trust=trust)
+    return gate_statement(answer, candidate=grounds.predictions.names[index])
+
+
+def _label_trust(choice: Choice | None) -> LabelTrust:
+    """Return how the labels were said to be made, as the choice took them."""
+    return label_trust(str((choice.details if choice is not None else {}).get("label_trust", "normal")))
+
+
 def _trust(choice: Choice | None, sample: LabeledSample | None) -> str:
     if sample is None:
         return "There are no labels: nobody has checked the answers on this target."
     rate = None if choice is None else choice.details.get("error_rate")
     if rate is None:
         return "The labels were taken as they are."
+    made = f"They were taken as {IN_WORDS[_label_trust(choice)]}."
     if rate < _NOISE_SHOWS:
-        return "No wrong labels show."
-    return f"About {rate:.0%} of the labels seem wrong; the recommendation allows for that."
+        return f"{made} No wrong labels show."
+    return f"{made} About {rate:.0%} of them seem wrong; the recommendation allows for that."
 
 
 def _concerns(grounds: Grounds, reasons: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from engine.decide.brief import COLUMNS, NO_CONCERN, Brief, Dot, compared_words, label_words, table_rows
-from engine.exports.layout import nowrap, page, table
+from engine.decide.brief import NO_CONCERN, Brief, Dot, compared_words, label_words, table_of
+from engine.exports.layout import page, table
 
 _WIDTH, _HEIGHT = 640, 280  # of the picture, in its own units
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 16, 44
@@ -18,7 +18,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 16, 44
 def decision_page(brief: Brief) -> str:
     """Return the decision as one HTML page that loads nothing else."""
     made = f"<p class=soft>{escape(brief.title)}{' · ' if brief.title and brief.made else ''}{escape(brief.made)}</p>"
-    foot = "<p class=soft>Made by Anchorpoint. Intervals in brackets are 95 % intervals.</p>"
+    foot = "<p class=soft>Made by Anchorpoint.</p>"
     return page(
         f"Decision: {brief.pick.name}", f"<h1>Which model to deploy</h1>{made}{decision_html(brief)}{foot}"
     )
@@ -27,13 +27,14 @@ def decision_page(brief: Brief) -> str:
 def decision_html(brief: Brief, *, facts: Sequence[str] = ()) -> str:
     """Return the decision as sections of a page; `facts` are sentences on size and speed, where measured."""
     tone = "ok" if brief.is_firm else "warn"
-    rows = [[nowrap(row[0]), *map(escape, row[1:])] for row in table_rows(brief)]
+    numbers = table_of(brief)
+    rows = [list(map(escape, row)) for row in numbers.rows]
     parts = [
         "<h2>The decision</h2>",
         f'<p class="lead {tone}">{escape(brief.verdict)}</p>',
-        f"<div class=wide>{table(COLUMNS, rows)}</div>",
-        "<p class=soft>In brackets: 95 % intervals. Loss, weights and time: lower is better.</p>",
-        *(f"<p>{escape(fact)}</p>" for fact in facts),
+        f"<div class=wide>{table(numbers.heads, rows)}</div>",
+        "<p class=soft>In brackets: 95 % intervals. ↓ lower is better.</p>",
+        *(f"<p>{escape(fact)}</p>" for fact in (brief.sign_off, *facts) if fact),
         _picture(brief),
         f"<h2>What was compared</h2><p>{escape(compared_words(brief))}</p>",
         f"<h2>Labels</h2><p>{escape(label_words(brief))}</p>",
@@ -60,7 +61,7 @@ def _picture(brief: Brief) -> str:
         y = _y(brief.teacher.accuracy.value)
         teacher = (
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--ink)"'
-            f' stroke-dasharray="5 4"/><text x="{_WIDTH - _RIGHT}" y="{y - 5:.1f}" text-anchor="end"'
+            f' stroke-dasharray="5 4"/><text x="{_LEFT + 4}" y="{y - 5:.1f}"'
             ' fill="var(--ink)">teacher</text>'
         )
     title = f"{len(brief.dots)} candidates: share {what} against weight memory"
@@ -76,10 +77,11 @@ def _axes(widest: float, what: str) -> str:
     for step in range(5):
         share = step / 4
         y, x = _y(share), _x(share * widest, widest)
+        anchor = "end" if step == 4 else "middle"  # the last one stays inside
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>'
             f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="var(--soft)">{100 * share:.0f} %</text>'
-            f'<text x="{x:.1f}" y="{base + 17}" text-anchor="middle" fill="var(--soft)">'
+            f'<text x="{x:.1f}" y="{base + 17}" text-anchor="{anchor}" fill="var(--soft)">'
             f"{100 * share * widest:.3g} %</text>"
         )
     middle = (_LEFT + _WIDTH - _RIGHT) / 2

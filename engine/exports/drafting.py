@@ -28,6 +28,7 @@ from engine.exports.parity import (
     image_digests,
     options,
     reference_check,
+    rounded_bits,
     rounding_limit,
     run_file,
     runtime_checks,
@@ -154,7 +155,7 @@ class _Trial:
 def _trial(request: Request, weights: Weights) -> _Trial:
     """Seeded noise always, so that anyone can repeat the comparison; the user's images where there are any.
 
-    Predictions stored in half precision are too coarse to compare a file with: they check the float graph,
+    Predictions stored in half precision, or with few bits, are too coarse to compare a file with: they check the float graph,
     and that checks the file.
     """
     teacher = request.teacher
@@ -175,12 +176,13 @@ def _trial(request: Request, weights: Weights) -> _Trial:
     stored = request.judged
     extra: tuple[Check, ...] = ()
     judged, origin = stored, "their stored predictions"
-    if judged is None or judged.dtype == np.float16:
+    bits = None if stored is None else rounded_bits(stored)
+    if judged is None or bits is not None:
         judged, origin = (
             run_file(candidate, images, teacher.output, options()),
             "predictions of the dequantized float graph, made now",
         )
-        extra = () if stored is None else (check_rounded(stored, judged),)
+        extra = () if stored is None or bits is None else (check_rounded(stored, judged, bits),)
     limit = rounding_limit(candidate, images, teacher.output)
     own = Probe.of(judged[:KEPT_IMAGES], limit, digests=image_digests(images[:KEPT_IMAGES]))
     note = f"The checks ran on {len(images)} of the user's images against {origin}."

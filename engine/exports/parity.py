@@ -30,6 +30,8 @@ Weights = Mapping[str, NDArray[np.float32]]
 # of a probability, in onnxruntime: two orders above float32 rounding, two below what activation quantization
 # does
 LIMIT = 1e-5
+_HALF_BITS, _SINGLE_BITS = 11, 24  # significant bits of half and single precision
+_COARSE_BITS = 16  # with more of them, rounding stays below LIMIT
 LARGEST_LIMIT = 1e-3  # where a model magnifies rounding; what quantized activations do is far beyond it
 REFERENCE_LIMIT = 1e-4  # the reference evaluator sums in another order, in NumPy
 KL_LIMIT = 1e-5
@@ -165,14 +167,32 @@ def _unpacked(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> dic
     return {**stored, **dict(zip(sorted(made), session.run(None, {}), strict=True))}
 
 
-def check_rounded(stored: Floats, judged: Floats) -> Check:
-    """Check predictions stored in half precision, whose rounding alone is up to 2^-12, against freshly
-    computed ones.
+def rounded_bits(stored: Floats) -> int | None:
+    """Return how many significant bits stored probabilities keep if those are too few to compare a file with:
+    half precision keeps 11, the shipped samples 14. None for full ones.
+
+    >>> rounded_bits(np.array([[0.3, 0.7]], np.float16)), rounded_bits(np.array([[0.3, 0.7]], np.float32))
+    (11, None)
     """
-    check = difference_check("stored predictions", np.asarray(stored, np.float64), judged, LIMIT + 2.0**-12)
+    if stored.dtype == np.float16:
+        return _HALF_BITS
+    mantissas = (np.frexp(np.asarray(stored, np.float64))[0] * 2**_SINGLE_BITS).astype(np.int64)
+    used = int(np.bitwise_or.reduce(mantissas, axis=None))
+    bits = _SINGLE_BITS - ((used & -used).bit_length() - 1 if used else 0)
+    # Fewer bits than half precision are no rounding but round numbers, such as certainty.
+    return bits if _HALF_BITS < bits <= _COARSE_BITS else None
+
+
+def check_rounded(stored: Floats, judged: Floats, bits: int) -> Check:
+    """Check predictions stored with `bits` significant bits, whose rounding alone is up to 2^-(bits+1), against
+    freshly computed ones.
+    """
+    limit = LIMIT + 2.0 ** -(bits + 1)
+    check = difference_check("stored predictions", np.asarray(stored, np.float64), judged, limit)
+    kept = "are in half precision" if bits == _HALF_BITS else f"keep {bits} significant bits"
     rounding = (
-        "The stored predictions are in half precision, so the file is compared with the float graph run now,"
-        " and that with them. "
+        f"The stored predictions {kept}, so the file is compared with the float graph run now, and that with"
+        " them. "
     )
     return replace(check, sentence=rounding + check.sentence)
 

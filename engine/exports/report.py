@@ -6,7 +6,7 @@ Knows layout and words. Every number comes from the certificate, and every text 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -139,8 +139,21 @@ def _evidence(c: Certificate) -> str:
     brief = brief_in(c.evidence)
     if brief is not None:
         return decision_html(brief, facts=speed_and_size(c))
-    told = "" if c.evidence else ": the candidate was named directly"
-    return f"<h2>Why this candidate</h2><p class=soft>No evidence was recorded{told}.</p>"
+    rows = [[escape(key.replace("_", " ")), escape(text)] for key, text in _spoken(c.evidence)]
+    return "<h2>Why this candidate</h2>" + (
+        table(("", ""), rows)
+        if rows
+        else "<p class=soft>No evidence was recorded: the candidate was named directly.</p>"
+    )
+
+
+def _spoken(evidence: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield what can be read of evidence that tells no decision; arrays stay in the JSON."""
+    for key, value in evidence.items():
+        if isinstance(value, str | int | float):
+            yield key, str(value)
+        elif isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            yield key, " ".join(value)
 
 
 def speed_and_size(c: Certificate) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from engine.decide.brief import LabelOrigin, compared_words, label_words, preprocessing_words, table_rows
+from engine.decide.brief import LabelOrigin, compared_words, label_words, preprocessing_words, table_of
 from engine.decide.briefing import Grounds, brief_of
-from engine.decide.choose import choose
+from engine.decide.choose import choose, statistics_of
 from engine.rules.sampling import draw_sample
 from engine.types import Choice, LabeledSample, Predictions, Preprocessing
 from tests.synthetic_family import synthetic_predictions
@@ -78,9 +78,10 @@ def test_the_recommended_candidate_overrides_nothing(choice: Choice) -> None:
     assert brief.teacher.accuracy.value == float(np.mean(answers == SAMPLE.labels))
     assert len(brief.dots) == PREDICTIONS.n_candidates
     assert brief.dots[choice.index].height == hits(choice.index) / 40
-    rows = table_rows(brief)
-    assert [row[0] for row in rows] == ["teacher: the float teacher", f"taken: {choice.name}"]
-    assert f"{100 * hits(choice.index) / 40:.1f} %" in rows[1][1]
+    table = table_of(brief)
+    assert table.heads == ("", "teacher: the float teacher", f"taken: {choice.name}")
+    assert table.rows[0][0] == "right on the labels"
+    assert f"{100 * hits(choice.index) / 40:.1f} %" in table.rows[0][2]
 
 
 def test_without_labels_or_rule_nothing_is_claimed() -> None:
@@ -115,3 +116,12 @@ def test_preprocessing_in_words() -> None:
     assert "shorter side has 232 pixels, then cropped at the centre to 224 x 192" in words
     assert "3 channels (BGR)" in words
     assert "less (1, 2, 3), divided by (4, 5, 6)" in words
+
+
+def test_the_gate_is_asked_about_the_candidate_that_is_taken(choice: Choice) -> None:
+    index = other_than(choice)
+    pool = statistics_of(PREDICTIONS)
+    brief = brief_of(grounds(choice, pool=pool), PREDICTIONS.names[index])
+    assert f"{PREDICTIONS.names[index]} is at most 0.02 of accuracy worse than the teacher" in brief.sign_off
+    assert "40 labels" in brief.sign_off
+    assert brief_of(Grounds(predictions=PREDICTIONS, pool=pool), choice.name).sign_off == ""

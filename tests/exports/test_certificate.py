@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def written(
 def test_folder_holds_the_export_and_nothing_else(written: tuple) -> None:
     folder, certificate, steps = written
     expected = {"model.onnx", "certificate.json", "certificate.html", "README.md", "predict.py"}
+    expected.add("class_names.txt")
     assert {path.name for path in folder.iterdir()} == expected
     assert certificate.passed
     assert set(certificate.files) == expected - {"certificate.json"}
@@ -127,13 +129,22 @@ def test_stored_predictions_in_float32_pass(teacher: Teacher, tmp_path: Path) ->
     )
 
 
+def to_14_bits(probs: np.ndarray) -> np.ndarray:
+    """Round as the shipped samples are."""
+    mantissa, exponent = np.frexp(probs.astype(np.float64))
+    return np.ldexp(np.round(mantissa * 2**14) / 2**14, exponent).astype(np.float32)
+
+
 @pytest.mark.parametrize("right", [True, False])
-def test_predictions_stored_in_half_precision_are_judged_by_their_rounding(
-    teacher: Teacher, tmp_path: Path, right: bool
+@pytest.mark.parametrize(
+    "rounded", [lambda probs: probs.astype(np.float16), to_14_bits], ids=["half", "14 bits"]
+)
+def test_predictions_stored_with_few_bits_are_judged_by_their_rounding(
+    teacher: Teacher, tmp_path: Path, right: bool, rounded: Callable[[np.ndarray], np.ndarray]
 ) -> None:
     images = random_images(3, teacher.preprocessing, 0)
     recipe = RECIPE if right else parse_slug("b3-channel-q99.5-ends")
-    judged = judged_probabilities(teacher, recipe, images).astype(np.float16)
+    judged = rounded(judged_probabilities(teacher, recipe, images))
     certificate = write(teacher, RECIPE, tmp_path, images=images, judged=judged, profiles=False)
     assert {check.name for check in certificate.checks if not check.passed} == (
         set() if right else {"stored predictions"}

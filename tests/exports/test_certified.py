@@ -62,7 +62,13 @@ def in_app(work: Path, teacher: Teacher, folder: Path) -> Certificate:
     write_json(folder / "outline.json", facts_of(teacher))
     predictions = load_predictions(work / "p.npz")
     choice = choose("distortion", predictions, None)
-    grounds = Grounds(predictions=predictions, choice=choice, path=work / "p.npz", settled_by="own")
+    grounds = Grounds(
+        predictions=predictions,
+        choice=choice,
+        preprocessing=teacher.preprocessing,
+        path=work / "p.npz",
+        settled_by="own",
+    )
     write_export(
         FakeDesk(folder),  # type: ignore[arg-type]
         SLUG,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from engine.decide.brief import COLUMNS, NO_CONCERN, Brief, compared_words, label_words, table_rows
+from engine.decide.brief import NO_CONCERN, Brief, compared_words, label_words, table_of
 from pages.ui.parts.page import ink, picture, plain
 from pages.ui.show.decision_chart import decision_dots
 
@@ -14,9 +14,13 @@ def brief_view(brief: Brief) -> None:
     """The verdict, the numbers of teacher and pick with intervals, the picture, and what could be wrong."""
     show = st.success if brief.is_firm else st.warning
     show(plain(brief.verdict), icon=":material/verified:" if brief.is_firm else ":material/warning:")
-    rows = [list(row) for row in table_rows(brief)]
-    st.table(pd.DataFrame(rows, columns=["model", *COLUMNS[1:]]).set_index("model").map(plain))
-    st.caption("In brackets: 95 % intervals. Loss, weights and time: lower is better.")
+    numbers = table_of(brief)
+    heads = ["measure", *map(plain, numbers.heads[1:])]
+    shown = pd.DataFrame([list(row) for row in numbers.rows], columns=heads).map(plain)
+    st.table(shown.set_index("measure"))
+    st.caption("In brackets: 95 % intervals. ↓ lower is better.")
+    if brief.sign_off:
+        st.markdown(plain(brief.sign_off))
     if len(brief.dots) > 1:
         what = "right on the labels" if brief.n_labels else "the teacher's class"
         teacher = brief.teacher.accuracy.value if brief.teacher.accuracy and brief.n_labels else None

@@ -37,8 +37,7 @@ def budget_slider(session: Session, costs: Floats) -> None:
     )
     budget = None if percent == highest else percent / 100
     if budget != session.record.budget:
-        # A file that was written under another budget stays: its certificate says which one.
-        session.note(budget=budget, chosen="", chosen_how="", chosen_at=0)
+        session.limit(budget=budget)
     n_fit = int(admissible(costs, budget).sum())
     st.markdown(
         f"Within {memory_words(percent / 100, float_bytes(session))}, **{n_fit} of {len(costs)} candidates**"

@@ -15,7 +15,6 @@ from engine.decide.frontier import frontier
 from engine.predictions.deployed import read_allocation
 from engine.types import Predictions
 from pages.ui.parts.page import ink, picture, plain
-from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.show.deploy_charts import allocation_bars, latency_scatter
 
@@ -43,7 +42,7 @@ def latency_slider(session: Session, predictions: Predictions) -> None:
     )
     wanted = None if limit >= highest else float(limit)
     if wanted != current:
-        session.change(keep=Step.RUN, max_latency=wanted)
+        session.limit(max_latency=wanted)
     n_fit = int((times <= limit + 1e-9).sum())
     st.caption(f"{n_fit} of {len(times)} candidates are within {limit:.2f} × on this processor.")
 

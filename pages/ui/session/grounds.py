@@ -26,6 +26,7 @@ def grounds_of(session: Session) -> Grounds:
         budget=record.budget,
         settled_by=record.chosen_how,
         problems=session.problems,
+        pool=session.pool,
         agreement=decision.candidates["agreement"].to_numpy(),
     )
 

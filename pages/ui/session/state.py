@@ -388,6 +388,12 @@ class Session:
             lambda: quality(labeled_rows(probs, sample), sample.labels),
         )
 
+    def limit(self, **limits: float | None) -> None:
+        """Set a limit on what may be chosen, which forgets the choice. A file that was written under another one
+        stays: its certificate says which.
+        """
+        self.note(chosen="", chosen_how="", chosen_at=0, **limits)
+
     def choose(self, name: str, how: str) -> None:
         """Settle on a candidate. A file that was written before stays: its certificate says whose it is."""
         self.note(chosen=name, chosen_how=how, chosen_at=len(self.events))

@@ -11,9 +11,10 @@ import pandas as pd
 import streamlit as st
 
 from engine.decide.decision import Decision
+from engine.decide.titles import rule_title
 from engine.family.cost import FLOAT_BYTES
 from engine.types import TeacherFacts
-from pages.ui.show.words import rule_title, share, size
+from pages.ui.show.words import share, size
 
 _NUMBER, _PERCENT = "%.3g", "%.3g %%"
 

@@ -62,6 +62,7 @@ def keep_copy(folder: Path, *, without: tuple[str, ...] = ()) -> str:
             shutil.copytree(path, home / path.name)
         else:
             shutil.copy2(path, home / path.name)
+    stop_sharing(home)  # the link stays with the work that goes on
     _trim(folder)
     return project
 
