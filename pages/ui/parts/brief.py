@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
 from engine.decide.brief import NO_CONCERN, Brief, compared_words, label_words, table_of
+from engine.exports.evidence import brief_in
 from pages.ui.parts.page import ink, picture, plain
+from pages.ui.parts.stale import since_words
+from pages.ui.session.state import Session
 from pages.ui.show.decision_chart import decision_dots
 
 
@@ -37,3 +43,23 @@ def brief_view(brief: Brief) -> None:
         st.markdown("**What could be wrong**")
         for sentence in brief.concerns or (NO_CONCERN,):
             st.markdown(f"- {plain(sentence)}")
+
+
+def why(evidence: Mapping[str, Any], name: str) -> None:
+    """The decision that a certificate keeps: always that of the candidate in the file, or none."""
+    st.markdown("**Why this candidate**")
+    brief = brief_in(evidence)
+    if brief is None or brief.pick.name != name:
+        st.caption("No evidence was recorded for this candidate: it was written without predictions of it.")
+        return
+    brief_view(brief)
+
+
+def made_before(session: Session, name: str) -> str:
+    """What changed since the file of a candidate was written: labels, or the choice; "" if nothing did."""
+    if session.predictions is None:
+        return ""
+    words = since_words(session, "Made", session.record.exported_at, name)
+    if session.record.chosen and session.record.chosen != name:
+        words += f" You have chosen {plain(session.record.chosen)} since."
+    return words.strip()

@@ -9,15 +9,14 @@ import pandas as pd
 import streamlit as st
 
 from engine.exports.certificate import Certificate
-from engine.exports.evidence import brief_in, evidence_record
+from engine.exports.evidence import evidence_record
 from engine.family.families import expected_costs
 from engine.family.kinds import traits_of
 from engine.family.recipes import recipe_of
 from engine.samples import SAMPLES
 from engine.types import Floats, TeacherFacts
-from pages.ui.parts.brief import brief_view
+from pages.ui.parts.brief import made_before, why
 from pages.ui.parts.page import link, picture, plain, table, user_errors
-from pages.ui.parts.stale import since_words
 from pages.ui.parts.stored_size import stored_note
 from pages.ui.parts.teacher import model_facts
 from pages.ui.session.actions import attach_teacher, source_of, start_export
@@ -137,7 +136,7 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
             f" **{share(sizes.file / sizes.float_file)}** of the float file ({size(sizes.float_file)})."
         )
         downloads(session)
-    why(certificate)
+    why(certificate.evidence, certificate.recipe)
     bars = pd.DataFrame(
         {
             "what": ["float file", "theory: codes at their true width", "file on disk"],
@@ -164,26 +163,6 @@ def certificate_view(session: Session, certificate: Certificate) -> None:
         )
         for note in certificate.notes:
             st.caption(plain(note))
-
-
-def made_before(session: Session, name: str) -> str:
-    """What changed since the file was written: labels, or the choice."""
-    if session.predictions is None:
-        return ""
-    words = since_words(session, "Made", session.record.exported_at, name)
-    if session.record.chosen and session.record.chosen != name:
-        words += f" You have chosen {plain(session.record.chosen)} since."
-    return words.strip()
-
-
-def why(certificate: Certificate) -> None:
-    """The decision that the certificate keeps: always that of the candidate in the file."""
-    st.markdown("**Why this candidate**")
-    brief = brief_in(certificate.evidence)
-    if brief is None or brief.pick.name != certificate.recipe:
-        st.caption("No evidence was recorded for this candidate: it was written without predictions of it.")
-        return
-    brief_view(brief)
 
 
 def profiles(certificate: Certificate) -> None:

@@ -9,6 +9,7 @@ import streamlit as st
 from engine.diagnose.agreement import Agreement, agreements
 from engine.exports.foreign import verify_file
 from engine.family.model_file import ModelFile
+from pages.ui.parts.brief import made_before, why
 from pages.ui.parts.page import plain, user_errors
 from pages.ui.parts.progress import watch_job
 from pages.ui.session.model_files import drop_files, known_files, let_compete, upload_files, use_place
@@ -120,6 +121,8 @@ def shipped_view(session: Session) -> None:
             st.badge(judged, icon=":material/verified:", color="green")
         else:
             st.badge("a check failed: do not deploy", icon=":material/error:", color="red")
+        if words := made_before(session, found.recipe or ""):
+            st.markdown(words)
         st.markdown(
             f"{facts['file']} has **{size(facts['model']['n_bytes'])}**, for {plain(facts['runtime'])}:"
             " the very bytes that were judged."
@@ -134,3 +137,4 @@ def shipped_view(session: Session) -> None:
                 file_name=f"{(found.recipe or 'model').replace('/', '-')}.zip",
                 icon=":material/download:",
             )
+    why(facts["evidence"], found.recipe or "")

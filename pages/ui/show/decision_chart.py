@@ -5,10 +5,12 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from pages.ui.show.charts import Drawing
+
 _HEIGHT = 300
 
 
-def decision_dots(dots: pd.DataFrame, what: str, teacher: float | None, ink: str) -> alt.LayerChart:
+def decision_dots(dots: pd.DataFrame, what: str, teacher: float | None, ink: str) -> Drawing:
     """Columns name, memory, height (shares), taken; `teacher` is its accuracy, drawn as a line."""
     x = alt.X(
         "memory:Q", title="weights, share of the float teacher's", axis=alt.Axis(format="~p", tickCount=5)
