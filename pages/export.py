@@ -24,7 +24,7 @@ if session.teacher is None:
 with user_errors():
     order_form(session, session.teacher)
     job = watch_job(session, "export", "Writing and checking the file")
-    if session.predictions is not None:
+    if session.predictions is not None and session.has_statistics:
         hand_on(session)
     path = session.folder / "export" / "certificate.json"
     is_settled = path.exists() and not (job is not None and job.is_alive)

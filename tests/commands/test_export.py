@@ -117,7 +117,7 @@ def test_rows_of_an_array_and_a_candidate_by_number(
     certificate = Certificate.from_json((tmp_path / "certificate.json").read_text(encoding="utf-8"))
     assert certificate.model["n_images"] == 5
     if certificate.evidence["picked"] != SLUG:
-        assert "exported on request" in certificate.evidence["warnings"][-1]
+        assert f"{SLUG} overrides the recommendation" in certificate.evidence["overrides"]
 
 
 def test_predictions_of_another_model_fail(

@@ -57,7 +57,7 @@ def why(evidence: Mapping[str, Any], name: str) -> None:
 
 def made_before(session: Session, name: str) -> str:
     """What changed since the file of a candidate was written: labels, or the choice; "" if nothing did."""
-    if session.predictions is None:
+    if session.predictions is None or not session.has_statistics:
         return ""
     words = since_words(session, "Made", session.record.exported_at, name)
     if session.record.chosen and session.record.chosen != name:

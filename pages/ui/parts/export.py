@@ -92,7 +92,8 @@ def order_form(session: Session, teacher: TeacherFacts) -> None:
     formats = right.multiselect("Beside model.onnx, also write", copies, format_func=_COPIES.__getitem__)
     if session.record.chosen and name != session.record.chosen:
         st.badge("not the candidate you chose", icon=":material/warning:", color="orange")
-    if session.predictions is not None and name != (recommended := session.decision.recommended.name):
+    is_known = session.predictions is not None and session.has_statistics
+    if is_known and name != (recommended := session.decision.recommended.name):
         st.caption(
             f":material/info: The certificate will say that it overrides the recommendation {plain(recommended)}."
         )
