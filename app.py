@@ -59,8 +59,9 @@ def sidebar(session: Session) -> bool:
 
 st.set_page_config(page_title="Anchorpoint", page_icon="⚓", layout="wide")
 if SHARE in st.query_params:  # a read-only link: no session, no navigation, nothing but what was shared
-    st.navigation([st.Page("pages/shared.py", title="Shared")], position="hidden").run()
-    st.html(STYLE)
+    shared = st.navigation([st.Page("pages/shared.py", title="Shared")], position="hidden")
+    st.html(style())
+    shared.run()
     st.stop()
 session = current_session()
 pages = [page(session, name) for name in PAGES]
