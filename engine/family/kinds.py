@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from engine.family.recipes import parse_slug, recipe_of
+from engine.family.recipes import is_slug, parse_slug, recipe_of
 from engine.types import Recipe, UserError
 
 RangeMethod = Literal["minmax", "p99.9", "p99.99", "mse"]
@@ -101,13 +101,12 @@ def parse_any(text: str) -> AnyRecipe:
     name = text.strip()
     if (tailored := tailored_of(name)) is not None:
         return tailored
-    try:
-        return parse_slug(name)
-    except UserError:
+    if not is_slug(name):
         raise UserError(
             f"{text!r} is not a candidate name. Write it like b4-channel-q99.5, b8a8-channel-minmax, mix-0.14"
             " or b4-channel-q100-bc."
-        ) from None
+        )
+    return parse_slug(name)
 
 
 def tailored_of(name: str) -> Tailored | None:

@@ -68,6 +68,11 @@ def parse_slug(text: str) -> Recipe:
     return Recipe(int(bits), float(percentile), named[granularity], ends is not None)
 
 
+def is_slug(text: str) -> bool:
+    """Whether the text has the form of a slug, be its numbers possible or not."""
+    return _SLUG.fullmatch(text.strip()) is not None
+
+
 def recipe_of(name: str) -> Recipe | None:
     """Return the recipe a candidate's name states, or None for a candidate that came from elsewhere.
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.samples import FOLDER
-from tests.browser.test_walk import Visitor, address, browser
+from tests.browser.test_walk import Visitor
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["address", "browser"]  # fixtures of the walk
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
