@@ -1,7 +1,8 @@
 """The command line, `anchorpoint` or `python -m engine`: the same functions the app calls, no second path.
 
-`--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 1 = done, and the answer is
-no or not yet (`gate`), 2 = the input is at fault, 3 = a bug of ours: one line, and the traceback in a log that the line names (or on stderr with `--debug`).
+`--json` prints one JSON object on stdout; logs and progress go to stderr; exit 0 = done, 1 = done, and the
+answer is no or not yet (`gate`), 2 = the input is at fault, 3 = a bug of ours: one line, and the traceback in
+a log that the line names (or on stderr with `--debug`).
 """
 
 from __future__ import annotations

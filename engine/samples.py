@@ -28,8 +28,9 @@ DIGIT_PREPROCESSING_KERAS = Preprocessing(SIDE, SIDE, channels=1, layout="NHWC",
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample family. `teacher` is None where only predictions ship; `files` is the folder of the candidates
-    that are files, where they are no recipes. `family` says which family of recipes its candidates are.
+    """One sample family. `teacher` is None where only predictions ship; `files` is the folder of the
+    candidates that are files, where they are no recipes. `family` says which family of recipes its candidates
+    are.
     """
 
     name: str
@@ -87,8 +88,8 @@ SAMPLES: dict[str, Sample] = {
         Sample(
             "digits-files",
             "Digits: ten files from other tools",
-            "The MobileNet as onnxruntime and TensorFlow ship it: float, float16, dynamic and static integers, in"
-            " ONNX and TFLite. Which of the files to deploy?",
+            "The MobileNet as onnxruntime and TensorFlow ship it: float, float16, dynamic and static"
+            " integers, in ONNX and TFLite. Which of the files to deploy?",
             "digits",
             None,
             "digits-files",
@@ -122,7 +123,9 @@ SAMPLES: dict[str, Sample] = {
 
 
 def sample_names(*, with_teacher: bool = False, of_recipes: bool = False) -> tuple[str, ...]:
-    """Return the names of all samples, or of those whose teacher ships too, or whose candidates are recipes."""
+    """Return the names of all samples, or of those whose teacher ships too, or whose candidates are
+    recipes.
+    """
     return tuple(
         name
         for name, sample in SAMPLES.items()

@@ -46,7 +46,9 @@ class UserError(Exception):
         self.options = (option,) if isinstance(option, str) else tuple(option or ())
 
     def said(self, names: Mapping[str, str]) -> str:
-        """The whole message in one line, each option called as in `names`, or not at all if it is not there."""
+        """The whole message in one line, each option called as in `names`, or not at all if it is not
+        there.
+        """
         text = f"{self.problem} {self.remedy}".strip()
         known = [names[option] for option in self.options if option in names]
         if not known:
@@ -191,7 +193,9 @@ class Preprocessing:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TeacherFacts:
-    """What is known of a teacher without its weights: enough to show, cost and recognise it, not to run it."""
+    """What is known of a teacher without its weights: enough to show, cost and recognise it, not to run
+    it.
+    """
 
     name: str
     source: str  # the spec it was loaded from, e.g. "timm:resnet18" or "keras"
@@ -246,7 +250,8 @@ class Predictions:
 
     teacher (N, K) and candidates (M, N, K) are probabilities; labels (N,) int64 with -1 = unlabeled;
     cost (M,) is weight memory relative to the float teacher, bytes (M,) the size of the file that ships. The
-    first `calibration` rows are the calibration split. The `_test` parts exist for studies and never enter a decision.
+    first `calibration` rows are the calibration split. The `_test` parts exist for studies and never enter a
+    decision.
     """
 
     teacher: Floats
@@ -264,10 +269,11 @@ class Predictions:
     missing_reasons: tuple[str, ...] = ()  # why, one for each of `missing`; empty where nobody said
     bytes: Floats | None = None
     file_sha256: tuple[str, ...] | None = None  # (M,) of candidates that are files, "" for others
-    # what stands in for a float teacher: `consensus` of the candidates, or `candidate:NAME`; None: nothing does
+    # what stands in for a float teacher: `consensus` of the candidates, or `candidate:NAME`; None: nothing
+    # does
     reference: str | None = None
-    # (M,) time per image relative to the float teacher on the processor that ran it, nan where not measured: as
-    # the file ships, half the quartile distance, and with packed weights made floats at load
+    # (M,) time per image relative to the float teacher on the processor that ran it, nan where not measured:
+    # as the file ships, half the quartile distance, and with packed weights made floats at load
     latency: Floats | None = None
     latency_spread: Floats | None = None
     latency_unpacked: Floats | None = None

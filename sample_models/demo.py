@@ -74,7 +74,8 @@ def print_verdicts(choices: list[tuple[Choice, str]], predictions: Predictions, 
         + "   known only because this test part is labeled"
     )
     print(
-        f"   {'(float teacher)':<16}{'':<26}{'100.0 %':>8}{truth.teacher_loss:>11.3f}{'':>9}{truth.teacher_accuracy:>10.1%}\n"
+        f"   {'(float teacher)':<16}{'':<26}{'100.0 %':>8}{truth.teacher_loss:>11.3f}"
+        f"{'':>9}{truth.teacher_accuracy:>10.1%}\n"
     )
 
 
@@ -111,8 +112,8 @@ def export_choice(choice: Choice, teacher: Teacher, predictions: Predictions, fo
 def _row(rule: str, index: int, predictions: Predictions, truth: Truth) -> str:
     assert predictions.cost is not None
     return (
-        f"   {rule:<16}{predictions.names[index]:<26}{predictions.cost[index]:>8.1%}{truth.losses[index]:>11.3f}"
-        f"{truth.regrets[index]:>9.3f}{truth.accuracies[index]:>10.1%}"
+        f"   {rule:<16}{predictions.names[index]:<26}{predictions.cost[index]:>8.1%}"
+        f"{truth.losses[index]:>11.3f}{truth.regrets[index]:>9.3f}{truth.accuracies[index]:>10.1%}"
     )
 
 

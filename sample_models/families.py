@@ -1,5 +1,5 @@
-"""Runs the 72 candidates of each digit teacher over the handwritten target, and the ResNet's deploy family, and
-writes the shipped predictions.
+"""Runs the 72 candidates of each digit teacher over the handwritten target, and the ResNet's deploy family,
+and writes the shipped predictions.
 
 `python -m sample_models.families [NAME ...]`. Uses the project's own path from teacher to predictions,
 nothing else.
@@ -38,7 +38,9 @@ def predict_digits(
     on_progress: Callable[[ProgressReport], None] | None = None,
     family: str = "paper",
 ) -> Predictions:
-    """Run a whole family on the target's pool and test part; what the store already holds is not run again."""
+    """Run a whole family on the target's pool and test part; what the store already holds is not run
+    again.
+    """
     with tempfile.TemporaryDirectory() as folder:
         pool_file, test_file = Path(folder) / "pool.npy", Path(folder) / "test.npy"
         np.save(pool_file, target.pool_images)

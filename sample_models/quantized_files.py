@@ -1,8 +1,9 @@
-"""Makes the files people really ship: one digit teacher as ten .onnx and .tflite files, quantized by other tools.
+"""Makes the files people really ship: one digit teacher as ten .onnx and .tflite files, quantized by other
+tools.
 
-`python -m sample_models.quantized_files`. onnxruntime.quantization writes the ONNX kinds, TensorFlow's converter
-the TFLite kinds, both calibrated on printed digits; then all of them are judged on the handwritten ones as any
-folder of files is, and the predictions are shipped.
+`python -m sample_models.quantized_files`. onnxruntime.quantization writes the ONNX kinds, TensorFlow's
+converter the TFLite kinds, both calibrated on printed digits; then all of them are judged on the handwritten
+ones as any folder of files is, and the predictions are shipped.
 """
 
 from __future__ import annotations

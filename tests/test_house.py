@@ -1,6 +1,7 @@
 """The house: which files stand where, who may import whom, and that every module says what it knows.
 
-`docs/architecture.md` draws the same picture. A new arrow is a decision: add it here and there, or move the code.
+`docs/architecture.md` draws the same picture. A new arrow is a decision: add it here and there, or move the
+code.
 """
 
 from __future__ import annotations
@@ -148,7 +149,9 @@ def spoken(path: Path) -> Iterator[str]:
 
 
 def test_the_engine_speaks_no_command_line_into_the_app() -> None:
-    """A message names its option (`UserError(..., option="store")`); each front end has its own word for it."""
+    """A message names its option (`UserError(..., option="store")`); each front end has its own word for
+    it.
+    """
     for path in MODULES:
         name = str(path.relative_to(ROOT))
         if name in SPEAKS_COMMAND_LINE or name.startswith("engine/commands/"):

@@ -1,9 +1,9 @@
 """Where each module is tested: `engine/room/x.py` in `tests/room/test_x.py`, `pages/ui/room/x.py` in
 `tests/pages/ui/room/test_x.py`, or where this table says.
 
-The parts of pages and what they show are tested on the pages that open them. Any other module without a file of
-its name needs a line here, and the file named there must reach it: by naming the
-module or one that leads to it in two steps at most, by running its command, or by opening the page that shows it.
+The parts of pages and what they show are tested on the pages that open them. Any other module without a file
+of its name needs a line here, and the file named there must reach it: by naming the module or one that leads
+to it in two steps at most, by running its command, or by opening the page that shows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Module -> the test file that holds it to account. Modules of one room that are tested together stand together.
+# Module -> the test file that holds it to account. Modules of one room that are tested together stand
+# together.
 TESTED_IN = {
     "engine/rules/consensus.py": "rules/test_peers.py",
     "engine/rules/prediction_powered.py": "rules/test_peers.py",

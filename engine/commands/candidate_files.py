@@ -1,4 +1,5 @@
-"""`predict --candidates-from`: files as candidates, and what stands in for a float teacher where there is none.
+"""`predict --candidates-from`: files as candidates, and what stands in for a float teacher where there is
+none.
 
 Knows argparse namespaces. Looking into files is left to `engine.foreign`.
 """
@@ -56,8 +57,10 @@ def add_place_of_files(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--candidates-from",
         metavar="DIR|ZIP",
-        help="judge the model files in it as they are: .onnx, .tflite, .keras, .h5, .pt2; --teacher may then be"
-        " `consensus` or one of them",
+        help=(
+            "judge the model files in it as they are: .onnx, .tflite, .keras, .h5, .pt2; --teacher may then"
+            " be `consensus` or one of them"
+        ),
     )
     group.add_argument("--output", help="output that holds the classes, for files with several")
 

@@ -23,7 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="predictions .npz")
     parser.add_argument(
         "--budget",
-        help="memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g. 1.2MB",
+        help=(
+            "memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g."
+            " 1.2MB"
+        ),
     )
 
 

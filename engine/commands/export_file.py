@@ -1,4 +1,6 @@
-"""`export --candidates-from`: ship one of the files as it is, with its certificate. Knows argparse namespaces."""
+"""`export --candidates-from`: ship one of the files as it is, with its certificate. Knows argparse
+namespaces.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def run_file_export(args: argparse.Namespace, grounds: Grounds | None) -> dict[s
         "recipe": model.name,
         "passed": found.passed,
         "failed": not found.passed,
-        "finding": f"{model.name}, {'NOT certified: ' + ' '.join(wrong) if wrong else found.checks[-1].sentence}",
+        "finding": (
+            f"{model.name}, {'NOT certified: ' + ' '.join(wrong) if wrong else found.checks[-1].sentence}"
+        ),
         "sha256": model.sha256,
         "checks": [asdict(check) for check in found.checks],
         "notes": list(model.notes),
@@ -57,7 +61,8 @@ def _order(
     index = predictions.names.index(model.name)
     if predictions.file_sha256 is not None and predictions.file_sha256[index] != model.sha256:
         raise UserError(
-            f"the predictions judged another {model.name}: its bytes differ. Judge this file, or give that one."
+            f"the predictions judged another {model.name}: its bytes differ. Judge this file, or give that"
+            " one."
         )
     images = open_images(args.images)
     places = places_of(images, predictions, args.n_images)

@@ -1,4 +1,6 @@
-"""`gate`: is this candidate at most so much worse than the teacher or the best? Exit 0 if that holds, 1 if not or not yet."""
+"""`gate`: is this candidate at most so much worse than the teacher or the best? Exit 0 if that holds, 1 if
+not or not yet.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,7 @@ def summary(result: dict[str, Any]) -> str:
     for entry in sorted(labeled, key=lambda entry: -entry["drop"]["estimate"]):
         own = entry["drop"]
         lines.append(
-            f"class {entry['class']}: {own['estimate']:.3g} ({own['low']:.3g} to {own['high']:.3g}) from {own['n']}"
-            f" label{'s' if own['n'] != 1 else ''}"
+            f"class {entry['class']}: {own['estimate']:.3g} ({own['low']:.3g} to {own['high']:.3g}) from"
+            f" {own['n']} label{'s' if own['n'] != 1 else ''}"
         )
     return "\n".join(lines)

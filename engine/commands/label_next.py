@@ -38,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", "--count", type=int, default=10, help="how many images to name (default 10)")
     parser.add_argument(
         "--budget",
-        help="memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g. 1.2MB",
+        help=(
+            "memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g."
+            " 1.2MB"
+        ),
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default 0)")
     add_trust_argument(parser)

@@ -39,8 +39,8 @@ GRANULARITIES: dict[str, tuple[Granularity, ...]] = {
 
 
 def check_out(out: str) -> None:
-    """Refuse a path that neither an .npz file nor a predictions folder can be written to, before the long part
-    starts.
+    """Refuse a path that neither an .npz file nor a predictions folder can be written to, before the long
+    part starts.
     """
     path = Path(out)
     if not out.strip():
@@ -49,8 +49,8 @@ def check_out(out: str) -> None:
         _check_out_folder(out, path)
     elif path.suffix != ".npz":
         raise UserError(
-            f"--out is {out!r}; predictions are written as .npz, or as a folder of shards if the name ends in /."
-            f" Give {path.with_suffix('.npz').name} or {path.name}/."
+            f"--out is {out!r}; predictions are written as .npz, or as a folder of shards if the name ends in"
+            f" /. Give {path.with_suffix('.npz').name} or {path.name}/."
         )
     if not path.absolute().parent.is_dir():
         raise UserError(f"the folder of --out {out!r} does not exist. Create it, or write elsewhere.")
@@ -59,7 +59,9 @@ def check_out(out: str) -> None:
 
 
 def _check_out_folder(out: str, path: Path) -> None:
-    """Refuse a file, and a folder that holds anything but predictions: shards are removed when it is rewritten."""
+    """Refuse a file, and a folder that holds anything but predictions: shards are removed when it is
+    rewritten.
+    """
     if path.exists() and not path.is_dir():
         raise UserError(f"--out is {out!r}, and that is a file. Give the name of a folder.")
     known = {"teacher.npy", "candidates", "meta.json", "test"}
@@ -68,8 +70,8 @@ def _check_out_folder(out: str, path: Path) -> None:
     )
     if other is not None and not other.startswith("."):
         raise UserError(
-            f"--out is the folder {out!r}, which holds {other} and is no predictions folder. Give a folder of its"
-            " own, e.g. family/, or a file, e.g. predictions.npz."
+            f"--out is the folder {out!r}, which holds {other} and is no predictions folder. Give a folder of"
+            " its own, e.g. family/, or a file, e.g. predictions.npz."
         )
 
 

@@ -30,14 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", required=True, help=f"one of: {', '.join((*METHODS, *PEERS))}")
     parser.add_argument(
         "--budget",
-        help="memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g. 1.2MB",
+        help=(
+            "memory budget: a share of the float teacher, e.g. 0.22 or 22%%, or a size of the file, e.g."
+            " 1.2MB"
+        ),
     )
     parser.add_argument(
         "--max-latency",
         type=float,
         metavar="RATIO",
-        help="only candidates that take at most this share of the float teacher's time, e.g. 0.8, as measured"
-        " by the run on its processor",
+        help=(
+            "only candidates that take at most this share of the float teacher's time, e.g. 0.8, as measured"
+            " by the run on its processor"
+        ),
     )
     parser.add_argument(
         "--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}"
@@ -54,7 +59,10 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
         "--label-trust",
         default="normal",
         metavar="|".join(LABEL_TRUSTS),
-        help="how the labels were made: checked by an expert, with normal care (default), or by a crowd or a program",
+        help=(
+            "how the labels were made: checked by an expert, with normal care (default), or by a crowd or a"
+            " program"
+        ),
     )
 
 

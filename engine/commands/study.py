@@ -46,8 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--noise",
         default=UNIFORM,
-        help=f"how labels go wrong: {', '.join(NOISE_KINDS)} (default {UNIFORM}), or the path of a CSV with a row"
-        " of weights for each true class, which is the kind matrix",
+        help=(
+            f"how labels go wrong: {', '.join(NOISE_KINDS)} (default {UNIFORM}), or the path of a CSV with a"
+            " row of weights for each true class, which is the kind matrix"
+        ),
     )
     add_trust_argument(parser)
     parser.add_argument("--rules", help=f"any of: {', '.join(STUDY_RULES)} (default: all but the last three)")
@@ -128,8 +130,8 @@ def _noise_matrix(given: str) -> tuple[tuple[float, ...], ...] | None:
     if not Path(given).is_file():
         raise UserError(
             f"{given!r} is neither a kind of noise nor a file.",
-            f"Use one of {', '.join(kind for kind in NOISE_KINDS if kind != MATRIX)}, or the path of a CSV file with a"
-            " row of weights for each true class.",
+            f"Use one of {', '.join(kind for kind in NOISE_KINDS if kind != MATRIX)}, or the path of a CSV"
+            " file with a row of weights for each true class.",
             option="noise",
         )
     with Path(given).open(encoding="utf-8", newline="") as file:

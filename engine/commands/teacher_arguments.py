@@ -1,5 +1,5 @@
-"""The options that name a teacher and state what it does not say itself: the same for every command that takes
-`--teacher`.
+"""The options that name a teacher and state what it does not say itself: the same for every command that
+takes `--teacher`.
 
 Knows argparse namespaces and turns them into one `LoadRequest`. Loads nothing unless asked.
 """
@@ -61,8 +61,8 @@ def load_request(args: argparse.Namespace) -> LoadRequest:
 
 
 def load_stated_teacher(args: argparse.Namespace) -> Teacher:
-    """Load the teacher that the options describe: from the store if an earlier command imported the same file,
-    else in a guarded process of its own.
+    """Load the teacher that the options describe: from the store if an earlier command imported the same
+    file, else in a guarded process of its own.
     """
     from engine.predictions.store import default_store
     from engine.teacher.guarded import load_once

@@ -47,8 +47,8 @@ def browse(
 ) -> pd.DataFrame:
     """Return the rows of an answer table that a filter shows, with a column `label` (-1 = none).
 
-    labeled and unlabeled say what they do; `marked` are the rows of suspected or unsure; differs: the label is
-    not the teacher's answer; disagreed: teacher and pick answer differently, the most contested first.
+    labeled and unlabeled say what they do; `marked` are the rows of suspected or unsure; differs: the label
+    is not the teacher's answer; disagreed: teacher and pick answer differently, the most contested first.
     `of_class` keeps images with that label or, where there is none, that teacher's answer.
     """
     table = answers.assign(label=[labels.get(row, UNLABELED) for row in answers["row"]])

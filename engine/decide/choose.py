@@ -49,8 +49,8 @@ def admissible_under(
     both = fast if small is None else fast & small
     if not both.any():
         raise UserError(
-            f"no candidate is both within the memory budget and within {max_latency:.3g} of the teacher's time."
-            " Raise one of the two."
+            f"no candidate is both within the memory budget and within {max_latency:.3g} of the teacher's"
+            " time. Raise one of the two."
         )
     return both
 
@@ -61,8 +61,8 @@ def _within_time(predictions: Predictions, most: float) -> Bools:
     """
     if predictions.latency is None or np.isnan(predictions.latency).all():
         raise UserError(
-            "a limit on time needs the `latency` of each candidate, which this predictions file lacks. Run the"
-            " family again with its times, or drop the limit."
+            "a limit on time needs the `latency` of each candidate, which this predictions file lacks. Run"
+            " the family again with its times, or drop the limit."
         )
     if not most > 0:
         raise UserError(
@@ -90,8 +90,8 @@ def _within_memory(predictions: Predictions, budget: float | SizeBudget) -> Bool
 def _within(sizes: Floats | None, limit: float, name: str, unit: str) -> Bools:
     if sizes is None:
         raise UserError(
-            f"a memory budget needs the `{name}` of each candidate, which this predictions file lacks. Add it,"
-            " or drop the budget."
+            f"a memory budget needs the `{name}` of each candidate, which this predictions file lacks. Add"
+            " it, or drop the budget."
         )
     mask = admissible(sizes, limit)
     if not mask.any():

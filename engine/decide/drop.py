@@ -1,5 +1,5 @@
-"""How much worse one model is than another on the target: a distribution of the mean drop, from labels, the posterior
-class probabilities of the whole pool and the posterior share of wrong labels.
+"""How much worse one model is than another on the target: a distribution of the mean drop, from labels, the
+posterior class probabilities of the whole pool and the posterior share of wrong labels.
 
 Pure arrays. It speaks of the target at large, not only of the labeled images.
 """
@@ -15,8 +15,8 @@ from scipy.stats import t as student
 
 from engine.types import Floats, LabeledSample
 
-# Labels that the variance the posterior expects counts for: few labels that happen to agree would otherwise claim
-# far too narrow an interval, because a rare expensive error has not been seen yet.
+# Labels that the variance the posterior expects counts for: few labels that happen to agree would otherwise
+# claim far too narrow an interval, because a rare expensive error has not been seen yet.
 IMAGINED = 8.0
 
 
@@ -36,8 +36,8 @@ class Drop:
 class Evidence:
     """What is known of a pool of N images and K classes.
 
-    belief (N, K) are posterior class probabilities. rates (E,) are shares of wrong labels with their posterior
-    weights (E,); rate 0 alone means that labels are taken as right.
+    belief (N, K) are posterior class probabilities. rates (E,) are shares of wrong labels with their
+    posterior weights (E,); rate 0 alone means that labels are taken as right.
     """
 
     belief: Floats
@@ -123,7 +123,9 @@ def _spread(drop: Floats, evidence: Evidence, rate: float, weight: float) -> Spr
 
 
 def _tuning(seen: Floats, expected: Floats, variance: float) -> float:
-    """Return the weight of the expectation between 0 and 1: learned from the labels, started by IMAGINED ones."""
+    """Return the weight of the expectation between 0 and 1: learned from the labels, started by IMAGINED
+    ones.
+    """
     if len(seen) == 0 or variance <= 0:
         return 1.0
     centred = expected - expected.mean()
@@ -148,7 +150,9 @@ def _quantile(mixture: tuple[Spread, ...], level: float) -> float:
 
 
 def class_drop(values: Floats, overall: float, level: float) -> Drop | None:
-    """Return the drop on one class from its labels' values (n,); few labels borrow the variance of all, `overall`."""
+    """Return the drop on one class from its labels' values (n,); few labels borrow the variance of all,
+    `overall`.
+    """
     n = len(values)
     if n == 0:
         return None

@@ -10,8 +10,8 @@ from engine.types import Bools, Floats
 def frontier(*counts: Floats) -> Bools:
     """Return which candidates are on the frontier of several counts (M,) each, lower is better, shape (M,).
 
-    One is beaten if another is at least as good in every count and better in one. A candidate with a count that
-    is not known (nan) is neither on the frontier nor beats anyone.
+    One is beaten if another is at least as good in every count and better in one. A candidate with a count
+    that is not known (nan) is neither on the frontier nor beats anyone.
 
     >>> frontier(np.array([1.0, 2.0, 2.0]), np.array([2.0, 1.0, 3.0])).tolist()
     [True, True, False]

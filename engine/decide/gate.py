@@ -48,9 +48,11 @@ class ClassDrop:
 
 @dataclass(frozen=True)
 class Gate:
-    """The answer: whether the claim holds, fails or cannot be told yet, how probable it is, and what would tell.
+    """The answer: whether the claim holds, fails or cannot be told yet, how probable it is, and what would
+    tell.
 
-    more_labels is about how many further random labels would decide it, None if no number would or it is decided.
+    more_labels is about how many further random labels would decide it, None if no number would or it is
+    decided.
     """
 
     question: Question
@@ -91,7 +93,9 @@ def gate_candidate(
 
 
 def costs(probs: Floats, metric: Metric, floor: float = FLOOR) -> Floats:
-    """Return what each class as the truth would cost a model, (N, K): -log q, or 1 where it answers otherwise."""
+    """Return what each class as the truth would cost a model, (N, K): -log q, or 1 where it answers
+    otherwise.
+    """
     if metric == "loss":
         return np.asarray(-np.log(np.maximum(np.asarray(probs, dtype=np.float64), floor)))
     cost = np.ones(probs.shape)

@@ -1,4 +1,5 @@
-"""The costly statistics of a large family as plain arrays, so that one process can make them and another use them.
+"""The costly statistics of a large family as plain arrays, so that one process can make them and another use
+them.
 
 Knows which arrays those are. Knows no file; the rules see no difference.
 """
@@ -22,7 +23,9 @@ ARRAYS = (*STATISTICS, *COSTLY)
 
 
 def kept_arrays(pool: PoolStatistics, *, on_progress: Progress | None = None) -> dict[str, NDArray[Any]]:
-    """Make every statistic of a pass, prepare the recommended rule, and return it all by the names in ARRAYS."""
+    """Make every statistic of a pass, prepare the recommended rule, and return it all by the names in
+    ARRAYS.
+    """
     pool.need(DISTORTION, BY_ROW, CORRELATION, SPECTRUM, on_progress=on_progress)
     prepared = calibrated_pool(pool.teacher, pool)
     return {

@@ -49,8 +49,8 @@ def candidates_table(
 ) -> pd.DataFrame:
     """Return one row a candidate, in the file's order.
 
-    Columns: index, name, bits, granularity, percentile, float_ends (nan/None where names are not slugs), cost,
-    admissible, distortion, agreement, confidence, loss, accuracy (nan without labels), score (of the
+    Columns: index, name, bits, granularity, percentile, float_ends (nan/None where names are not slugs),
+    cost, admissible, distortion, agreement, confidence, loss, accuracy (nan without labels), score (of the
     recommended rule), probability_best, probability_close and expected_regret (nan where the recommended rule
     does not say), and picked_by (rules that pick it).
     """

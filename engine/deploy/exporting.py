@@ -30,8 +30,8 @@ def ready_file(
     images: ImageSet | None = None,
     on_progress: Callable[[ProgressReport], None] | None = None,
 ) -> ReadyFile:
-    """Return the file to export. `predictions` name the bytes that were judged; `images`, the pool of that run,
-    make them again.
+    """Return the file to export. `predictions` name the bytes that were judged; `images`, the pool of that
+    run, make them again.
 
     Raises UserError if the store does not have them and no images were given.
     """

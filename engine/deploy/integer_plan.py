@@ -147,9 +147,8 @@ class _Planner:
             returns_floats = node.op_type in _FLOATS_OUT and not used & set(readers.get(value, ()))
             if not taken_over and not returns_floats:
                 self.needed.add(value)
-        self.needed -= {
-            self.graph.node[i].input[0] for i in clipping
-        }  # only the clipped value is ever an integer
+        # only the clipped value is ever an integer
+        self.needed -= {self.graph.node[i].input[0] for i in clipping}
 
 
 def _plain_gemm(node: onnx.NodeProto, stored: Mapping[str, onnx.TensorProto]) -> bool:

@@ -1,4 +1,5 @@
-"""W8A8 candidates: all methods' ranges from one pass over the calibration images, and the file of each recipe.
+"""W8A8 candidates: all methods' ranges from one pass over the calibration images, and the file of each
+recipe.
 
 Knows the steps from teacher to file. Knows nothing of predictions or choice.
 """
@@ -89,7 +90,7 @@ def _notes(plan: IntegerPlan, fused: int, ranges: dict[str, Range]) -> tuple[str
     dead = sum(r.high == r.low for r in ranges.values())
     if dead:
         notes.append(
-            f"{dead} value{'s were' if dead > 1 else ' was'} zero on every calibration image; they are kept at"
-            " zero."
+            f"{dead} value{'s were' if dead > 1 else ' was'} zero on every calibration image; they are kept"
+            " at zero."
         )
     return (*notes, DIGITS_NOTE)

@@ -40,8 +40,8 @@ class Stopwatch:
         self._teacher = self._runs(teacher, unpacked=False)
 
     def measure(self, content: bytes, *, unpacked: bool) -> Latency:
-        """Time a file. `unpacked` turns packed weights into floats when the file is opened; otherwise they stay
-        packed and are unpacked at every use.
+        """Time a file. `unpacked` turns packed weights into floats when the file is opened; otherwise they
+        stay packed and are unpacked at every use.
         """
         candidate = self._runs(content, unpacked=unpacked)
         ratios: list[float] = []

@@ -58,9 +58,11 @@ class MendingFactory:
     def _rounded(self, bits: dict[str, int], plain: dict[str, Quantized]) -> dict[str, Quantized]:
         """Round each layer with its second moments; one that could not be laid out stays as it is."""
         return {
-            name: optimised(self.teacher.weights[name], self.layers[name], width)
-            if name in self.layers
-            else plain[name]
+            name: (
+                optimised(self.teacher.weights[name], self.layers[name], width)
+                if name in self.layers
+                else plain[name]
+            )
             for name, width in bits.items()
         }
 
@@ -117,8 +119,8 @@ class Constant:
 
 
 def constants_behind(graph: onnx.GraphProto) -> dict[str, Constant]:
-    """Return, by a layer's output, the constant of its own that can take a shift up: its bias, the mean of the
-    BatchNorm behind it, or what is added next. A constant that several nodes read is left alone.
+    """Return, by a layer's output, the constant of its own that can take a shift up: its bias, the mean of
+    the BatchNorm behind it, or what is added next. A constant that several nodes read is left alone.
     """
     stored = {tensor.name: tensor for tensor in graph.initializer}
     reads: Counter[str] = Counter(name for node in graph.node for name in node.input)

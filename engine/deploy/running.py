@@ -35,8 +35,8 @@ OnProgress = Callable[[ProgressReport], None]
 class FamilyOptions:
     """What a run over a family of any kind may be told.
 
-    `n_test` rows at the pool's end are held out later and never calibrated on; `budget` drops built candidates
-    that turn out larger; `latency` times every candidate at the end.
+    `n_test` rows at the pool's end are held out later and never calibrated on; `budget` drops built
+    candidates that turn out larger; `latency` times every candidate at the end.
     """
 
     n_test: int = 0

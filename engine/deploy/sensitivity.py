@@ -25,12 +25,13 @@ from engine.predictions.model import Session, probabilities
 from engine.predictions.store import make_folder, store_key, write_text
 from engine.types import FLOOR, Floats, Kernel, Progress, Teacher
 
+# finer codes spoil less than a run can tell: scaled by squared error
 MEASURED: tuple[int, ...] = (
     2,
     3,
     4,
     5,
-)  # finer codes spoil less than a run can tell: scaled by squared error
+)
 IMAGES = 64
 _FAMILIES, _FAMILY = 2, 72  # a measurement may cost as much as two families on the calibration split
 _VERSION = "1"

@@ -14,7 +14,8 @@ from engine.family.kinds import Tailored
 
 @dataclass(frozen=True, eq=False)
 class TailoredModel:
-    """The bytes that are judged and that ship, with `weight_bytes`: what its weights take at their true width.
+    """The bytes that are judged and that ship, with `weight_bytes`: what its weights take at their true
+    width.
 
     `facts` is ready for JSON and goes into the certificate: ranges or bits per layer, and the hashes of the
     calibration images.

@@ -22,8 +22,9 @@ from engine.types import Progress, Recipe
 
 @dataclass(frozen=True, eq=False)
 class FamilyLatency:
-    """Latencies (M,) relative to the float teacher on this processor: `shipped` as any runtime opens the file,
-    its weights kept packed; `unpacked` with weights made floats at load, nan where that is not possible.
+    """Latencies (M,) relative to the float teacher on this processor: `shipped` as any runtime opens the
+    file, its weights kept packed; `unpacked` with weights made floats at load, nan where that is not
+    possible.
     """
 
     shipped: NDArray[np.float64]

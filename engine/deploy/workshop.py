@@ -35,7 +35,9 @@ OnProgress = Callable[[ProgressReport], None]
 
 @dataclass(frozen=True, eq=False)
 class BuiltFile:
-    """A tailored candidate on disk: the file that is judged, its weights' true size and what is said of it."""
+    """A tailored candidate on disk: the file that is judged, its weights' true size and what is said of
+    it.
+    """
 
     recipe: Tailored
     model: ModelFile
@@ -95,7 +97,9 @@ class Workshop:
             self.on_progress(ProgressReport(done, total, 0.0, None, stage))
 
     def build(self, recipes: Iterable[Tailored], cancel: Callable[[], bool] | None = None) -> Built:
-        """Build or find every recipe's file; one that does not suit the teacher is refused with its reason."""
+        """Build or find every recipe's file; one that does not suit the teacher is refused with its
+        reason.
+        """
         wanted: Sequence[Tailored] = tuple(recipes)
         files, refused = [], []
         for done, recipe in enumerate(wanted):
@@ -139,9 +143,11 @@ class Workshop:
             runtime="onnxruntime",
             input=InputForm(graph.input[0].name, teacher.preprocessing),
             output=OutputForm(graph.output[0].name, teacher.output, teacher.n_classes),
-            format="ONNX, weights and activations in 8 bits"
-            if isinstance(recipe, StaticRecipe)
-            else "ONNX, packed integer weights",
+            format=(
+                "ONNX, weights and activations in 8 bits"
+                if isinstance(recipe, StaticRecipe)
+                else "ONNX, packed integer weights"
+            ),
             notes=tuple(about["notes"]),
             unpacked=not isinstance(recipe, StaticRecipe),
         )

@@ -17,8 +17,8 @@ _DEVIATIONS = 3.0  # standard deviations of an independent guess within which ag
 
 @dataclass(frozen=True)
 class Agreement:
-    """Share of pool images with the same top class as the reference; `chance` is what independent answers with
-    the same class shares would reach.
+    """Share of pool images with the same top class as the reference; `chance` is what independent answers
+    with the same class shares would reach.
     """
 
     name: str
@@ -49,7 +49,7 @@ def agreements(predictions: Predictions) -> tuple[Agreement, ...]:
 def chance_problem(agreement: Agreement, reference: str) -> str:
     """The sentence for a candidate that agrees no more often than chance."""
     return (
-        f"{agreement.name} agrees with {reference} on {agreement.share:.0%} of the images, no more than chance"
-        f" ({agreement.chance:.0%}): most likely its images are prepared in another way than it was trained"
-        " with. State its preprocessing before trusting a choice."
+        f"{agreement.name} agrees with {reference} on {agreement.share:.0%} of the images, no more than"
+        f" chance ({agreement.chance:.0%}): most likely its images are prepared in another way than it was"
+        " trained with. State its preprocessing before trusting a choice."
     )

@@ -1,4 +1,5 @@
-"""Models side by side: quality with intervals, who loses what by class, which mistakes are new, where they differ.
+"""Models side by side: quality with intervals, who loses what by class, which mistakes are new, where they
+differ.
 
 Sees arrays only. Measured with labels; without them only where the models differ can be said.
 """
@@ -32,7 +33,9 @@ class Interval:
 
 @dataclass(frozen=True)
 class Quality:
-    """What the labels say of one model: accuracy (Wilson interval), loss in nats (bootstrap interval), ECE."""
+    """What the labels say of one model: accuracy (Wilson interval), loss in nats (bootstrap interval),
+    ECE.
+    """
 
     accuracy: Interval
     loss: Interval

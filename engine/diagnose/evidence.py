@@ -26,7 +26,9 @@ _NAMED = 4
 
 
 def evidence_problems(predictions: Predictions) -> tuple[str, ...]:
-    """Return everything that speaks against deciding on these predictions, worst first; () if nothing does."""
+    """Return everything that speaks against deciding on these predictions, worst first; () if nothing
+    does.
+    """
     return (
         *structural_problems(predictions),
         *teacher_problems(predictions.teacher, predictions.class_names),

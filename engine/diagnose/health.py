@@ -163,9 +163,11 @@ def collapse_rates(names: Sequence[str], collapsed: Bools) -> tuple[CollapseRate
     is.
     """
     cells = [
-        None
-        if traits is None or traits.bits is None or traits.granularity is None
-        else (traits.bits, traits.granularity)
+        (
+            None
+            if traits is None or traits.bits is None or traits.granularity is None
+            else (traits.bits, traits.granularity)
+        )
         for traits in map(traits_of, names)
     ]
     rates = []

@@ -150,7 +150,9 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Certificate:
-        """Read a certificate; raise UserError, naming the field, if it is damaged, edited, or not one of ours."""
+        """Read a certificate; raise UserError, naming the field, if it is damaged, edited, or not one of
+        ours.
+        """
         content = parse(text.encode() if isinstance(text, str) else text)
         stated = {name: content.pop(name, None) for name in ("seal", "format", "passed")}
         if stated["format"] != FORMAT:

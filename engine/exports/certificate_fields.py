@@ -29,8 +29,8 @@ _NAMES = {
 
 
 def parse(content: bytes) -> dict[str, Any]:
-    """Return the JSON object that a certificate's bytes hold; raise UserError if they hold none, or one nested
-    beyond reason.
+    """Return the JSON object that a certificate's bytes hold; raise UserError if they hold none, or one
+    nested beyond reason.
     """
     try:
         value = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
@@ -47,8 +47,8 @@ def parse(content: bytes) -> dict[str, Any]:
 
 
 def build(kind: type[T], value: Any, where: str = "") -> T:
-    """Return `value` as the dataclass `kind`; raise UserError naming the first field that is missing, unknown or
-    of another kind than its annotation says.
+    """Return `value` as the dataclass `kind`; raise UserError naming the first field that is missing, unknown
+    or of another kind than its annotation says.
     """
     if not isinstance(value, dict):
         _fail(where, value, "an object")

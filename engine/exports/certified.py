@@ -1,4 +1,5 @@
-"""From (teacher, candidate, predictions, images, choice) to a certified file: the one way, for command and app.
+"""From (teacher, candidate, predictions, images, choice) to a certified file: the one way, for command and
+app.
 
 Knows which images the file is compared on and what was judged on them. Packing, checks and files are
 `writing`'s.
@@ -29,9 +30,9 @@ from engine.types import Floats, Predictions, Preprocessing, Progress, Recipe, T
 class ExportOrder:
     """A candidate to write, and what it is to be compared with.
 
-    `predictions` are those the choice rests on: the file must repeat them on the first `n_images` of `images`.
-    `evidence` is the record of the choice (`engine.exports.evidence.evidence_record`). A candidate that was
-    fitted to images comes as its finished file instead of a recipe.
+    `predictions` are those the choice rests on: the file must repeat them on the first `n_images` of
+    `images`. `evidence` is the record of the choice (`engine.exports.evidence.evidence_record`). A candidate
+    that was fitted to images comes as its finished file instead of a recipe.
     """
 
     teacher: Teacher
@@ -53,8 +54,8 @@ def export_certified(
 ) -> Certificate:
     """Write the candidate into `folder`, run the file in every way, and return its certificate.
 
-    Raises UserError if the predictions are not this teacher's, the images are not the predictions', or anything
-    `write` refuses.
+    Raises UserError if the predictions are not this teacher's, the images are not the predictions', or
+    anything `write` refuses.
     """
     if order.predictions is not None:
         check_predictions(order.predictions, order.teacher)

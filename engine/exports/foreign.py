@@ -37,8 +37,8 @@ _IMPORT = "from engine.exports.bundle_predict import prepare  # in a bundle, its
 
 @dataclass(frozen=True, eq=False)
 class FileOrder:
-    """A file to ship. `images` (n, *input_shape) float32 are prepared as it takes them; `judged` (n, K) is what
-    was stored for them, None if nothing was.
+    """A file to ship. `images` (n, *input_shape) float32 are prepared as it takes them; `judged` (n, K) is
+    what was stored for them, None if nothing was.
     """
 
     model: ModelFile
@@ -168,7 +168,10 @@ def _check_answers(expected: Floats, answers: Floats, facts: Mapping[str, Any]) 
     same = expected.shape == answers.shape
     largest = float(np.abs(expected - answers).max()) if same else float("inf")
     what = "the judged probabilities" if facts["judged"] else "the answers at the export"
-    sentence = f"In {here} it repeats {what} on {len(answers)} {facts['inputs']} to {largest:.2g} (limit {limit:.2g})."
+    sentence = (
+        f"In {here} it repeats {what} on {len(answers)} {facts['inputs']} to {largest:.2g} (limit"
+        f" {limit:.2g})."
+    )
     return Check("answers", largest <= limit, largest, limit, sentence)
 
 

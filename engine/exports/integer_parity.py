@@ -34,8 +34,8 @@ def has_integer_activations(content: bytes) -> bool:
 
 
 def integer_limit(content: bytes, images: NDArray[np.float32], output: str) -> float:
-    """Return how far another processor's answers may be: twice as far as the plain definition of the operators
-    is from the integer kernels here, at least 1e-5, at most 0.1.
+    """Return how far another processor's answers may be: twice as far as the plain definition of the
+    operators is from the integer kernels here, at least 1e-5, at most 0.1.
     """
     return max(LIMIT, min(2 * _definition_gap(content, images, output), LARGEST_INTEGER_LIMIT))
 
@@ -63,7 +63,7 @@ def check_definition(content: bytes, comparison: Comparison) -> Check:
     """Measure, without judging, how far the plain definition of the operators is from the integer kernels."""
     gap = _definition_gap(content, comparison.images, comparison.output)
     sentence = (
-        f"Without integer kernels, probabilities differ by at most {gap:.1e}: codes that lie on a tie round the"
-        " other way. Other processors stay within twice that."
+        f"Without integer kernels, probabilities differ by at most {gap:.1e}: codes that lie on a tie round"
+        " the other way. Other processors stay within twice that."
     )
     return Check("plain definition", True, gap, None, sentence)

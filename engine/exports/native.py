@@ -171,8 +171,8 @@ def _write_packed(path: Path, teacher: Teacher, recipe: Recipe) -> str:
     # one key: safetensors does not promise an order of several
     save_file(tensors, path, metadata={"manifest": json.dumps(manifest, sort_keys=True)})
     return (
-        f"{path.name} holds codes at {recipe.bits} bits each; engine.exports.native.load_packed turns it into float"
-        " arrays by name."
+        f"{path.name} holds codes at {recipe.bits} bits each; engine.exports.native.load_packed turns it into"
+        " float arrays by name."
     )
 
 

@@ -47,8 +47,8 @@ _HALF = 2.0**-11  # predictions stored in half precision are rounded by up to ha
 @dataclass(frozen=True, eq=False)
 class ReadyFile:
     """The bytes of a candidate called `slug`. `weight_bytes` is what its weights take at their true width;
-    `facts` (ready for JSON) and `notes` go into the certificate; `judged_sha256` is the hash of the file whose
-    predictions were judged, where that is known.
+    `facts` (ready for JSON) and `notes` go into the certificate; `judged_sha256` is the hash of the file
+    whose predictions were judged, where that is known.
     """
 
     slug: str
@@ -150,7 +150,10 @@ def _trial(teacher: Teacher, ready: ReadyFile, request: ReadyRequest) -> _Trial:
     limit = limit_of(ready.content, noise, teacher.output)
     probe = Probe.of(expected, limit, seed=PROBE_SEED)
     if request.images is None:
-        note = f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed {PROBE_SEED})."
+        note = (
+            f"No images were given: the checks ran on {PROBE_IMAGES} images of seeded noise (seed"
+            f" {PROBE_SEED})."
+        )
         return _Trial(Comparison(noise, expected, teacher.output, limit), (probe,), note)
     images = np.ascontiguousarray(request.images, np.float32)
     judged, origin = request.judged, "their stored predictions"
@@ -174,8 +177,10 @@ def _checks(ready: ReadyFile, comparison: Comparison, integer: bool) -> Iterator
         sentence = (
             "The file is, byte for byte, the one whose predictions were judged."
             if same
-            else "The file is not the one whose predictions were judged: other calibration images, or another"
-            " version of onnxruntime."
+            else (
+                "The file is not the one whose predictions were judged: other calibration images, or another"
+                " version of onnxruntime."
+            )
         )
         yield Check("judged bytes", same, float(not same), 0.0, sentence)
     if not integer:

@@ -1,4 +1,5 @@
-"""A detached Ed25519 signature over certificate.json, so that a team can tell its own bundles from forged ones.
+"""A detached Ed25519 signature over certificate.json, so that a team can tell its own bundles from forged
+ones.
 
 Knows keys and signatures. The certificate states every file's hash, so that signing it signs the bundle.
 `openssl` makes the keys and can check the signature without Anchorpoint.
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 _MAX_KEY_BYTES = 64_000
 _SIGNATURE_BYTES = 64
-_MAKE = "Make a pair with: openssl genpkey -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out key.pub"
+_MAKE = (
+    "Make a pair with: openssl genpkey -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out"
+    " key.pub"
+)
 
 
 def private_key(path: str | Path) -> Ed25519PrivateKey:

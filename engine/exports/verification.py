@@ -67,8 +67,8 @@ def verify(
 
     The model runs on the certificate's seeded noise at every optimization level. `images` (n, ...) are
     prepared images: those the certificate knows are compared with their judged probabilities; at least one
-    must be known. `key` is a public key (PEM) that must have signed the certificate. Raises UserError if the path is no bundle (it has no certificate), or an archive that
-    breaks a bound.
+    must be known. `key` is a public key (PEM) that must have signed the certificate. Raises UserError if the
+    path is no bundle (it has no certificate), or an archive that breaks a bound.
     """
     with open_bundle(path) as bundle:
         try:

@@ -87,15 +87,17 @@ def _mixed(teacher: TeacherFacts, budget: float | None) -> tuple[MixedRecipe, ..
 
 
 def share_at(teacher: TeacherFacts, bits: float) -> float:
-    """Return the share of the float memory that uniform candidates of `bits` take, rounded up to a percent."""
+    """Return the share of the float memory that uniform candidates of `bits` take, rounded up to a
+    percent.
+    """
     low, high = (cost(teacher, Recipe(b, 100.0, "channel", False)) for b in (2, 8))
     exact = low + (high - low) * (bits - 2) / 6
     return min(0.99, math.ceil(exact * 100) / 100)
 
 
 def expected_cost(teacher: TeacherFacts, recipe: AnyRecipe) -> float:
-    """Return a candidate's share of the float memory before it is built: exact for weight-only ones, the limit
-    for mixed ones, an upper estimate for W8A8.
+    """Return a candidate's share of the float memory before it is built: exact for weight-only ones, the
+    limit for mixed ones, an upper estimate for W8A8.
     """
     if isinstance(recipe, Recipe):
         return cost(teacher, recipe)

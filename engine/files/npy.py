@@ -1,4 +1,5 @@
-"""Arrays in the .npy format, larger than memory if need be: read a header alone, write a block of rows at a time.
+"""Arrays in the .npy format, larger than memory if need be: read a header alone, write a block of rows at a
+time.
 
 Knows the format. Knows nothing of what the arrays mean.
 """

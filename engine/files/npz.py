@@ -23,8 +23,8 @@ from engine.files.whole_file import whole_file
 from engine.types import UserError
 
 MAX_UNPACKED_BYTES = 16 << 30  # a file that claims more is refused before anything is unpacked
-# Compressed arrays have to be held in memory, so they may be less; probabilities shrink to a half at best, and
-# what shrinks to a two-hundredth is a bomb, or flat enough to be saved plain.
+# Compressed arrays have to be held in memory, so they may be less; probabilities shrink to a half at best,
+# and what shrinks to a two-hundredth is a bomb, or flat enough to be saved plain.
 MAX_INFLATED_BYTES = 4 << 30
 MAX_RATIO = 200
 _SMALL = 64 << 20
@@ -81,8 +81,8 @@ def _members(archive: zipfile.ZipFile, wanted: Collection[str], name: str) -> di
 
 
 def check_sizes(entries: Sequence[zipfile.ZipInfo], name: str, max_bytes: int) -> None:
-    """Raise UserError if what an archive's entries state is too large to be read, encrypted, or packed in a way
-    that numpy does not write: all before anything is unpacked.
+    """Raise UserError if what an archive's entries state is too large to be read, encrypted, or packed in a
+    way that numpy does not write: all before anything is unpacked.
     """
     for entry in entries:
         if entry.flag_bits & 0x1:
@@ -105,7 +105,8 @@ def check_sizes(entries: Sequence[zipfile.ZipInfo], name: str, max_bytes: int) -
     stored = sum(entry.compress_size for entry in packed)
     if inflated > MAX_INFLATED_BYTES or (inflated > _SMALL and inflated > MAX_RATIO * stored):
         raise UserError(
-            f"{name} unpacks from {stored / 2**20:.3g} MB to {inflated / 2**20:,.0f} MB, as a zip bomb would.",
+            f"{name} unpacks from {stored / 2**20:.3g} MB to {inflated / 2**20:,.0f} MB, as a zip bomb"
+            " would.",
             "Save it uncompressed with numpy.savez: plain arrays are mapped, not read.",
         )
 

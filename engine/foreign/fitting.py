@@ -97,8 +97,8 @@ def _resized(base: Preprocessing, size: tuple[int, int]) -> Preprocessing:
 
 def _size_note(base: Preprocessing, size: tuple[int, int]) -> str:
     return (
-        f"It takes {size[0]} x {size[1]} pixels, the teacher {base.height} x {base.width}: images are prepared"
-        " at its own size."
+        f"It takes {size[0]} x {size[1]} pixels, the teacher {base.height} x {base.width}: images are"
+        " prepared at its own size."
     )
 
 

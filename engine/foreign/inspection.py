@@ -118,8 +118,8 @@ def _output(port: Port, kind: OutputKind, n_classes: int) -> OutputForm:
         return form
     if port.quantized is None:
         raise UserError(
-            f"it returns whole numbers ({port.dtype}) without a scale, so they cannot be read as class scores."
-            " Export it with a float output."
+            f"it returns whole numbers ({port.dtype}) without a scale, so they cannot be read as class"
+            " scores. Export it with a float output."
         )
     return replace(form, scale=port.quantized.scale, zero_point=port.quantized.zero_point)
 
@@ -131,8 +131,8 @@ def _answers(content: bytes, model: ModelFile) -> NDArray[np.float64]:
     outputs = np.asarray(raw, np.float64).reshape(len(raw), -1)
     if outputs.shape[1] < 2 or sum(size > 1 for size in raw.shape[1:]) != 1:
         raise UserError(
-            f"it returns shape {tuple(raw.shape[1:])} for an image; a classifier returns one row of at least 2"
-            " class scores."
+            f"it returns shape {tuple(raw.shape[1:])} for an image; a classifier returns one row of at least"
+            " 2 class scores."
         )
     return outputs
 

@@ -1,5 +1,5 @@
-"""Run a model file as it is, in its own runtime: real numbers in, real numbers out, whatever integers the file
-uses inside.
+"""Run a model file as it is, in its own runtime: real numbers in, real numbers out, whatever integers the
+file uses inside.
 
 Knows onnxruntime and LiteRT. LiteRT may crash on a crafted file, so this module is used in child processes
 for files from outside, and LiteRT is imported only when a session of it is made.

@@ -1,4 +1,5 @@
-"""A stranger's file is read and run in a child process with limits; however that ends, one sentence comes back.
+"""A stranger's file is read and run in a child process with limits; however that ends, one sentence comes
+back.
 
 Knows processes, limits and logs. Knows nothing of models, images or formats.
 """

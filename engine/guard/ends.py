@@ -1,4 +1,6 @@
-"""Every way a child can end, as one sentence: which file, what happened, what to do. Knows exit codes and signals."""
+"""Every way a child can end, as one sentence: which file, what happened, what to do. Knows exit codes and
+signals.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,14 @@ def sentence(end: End, subject: str, limits: Limits) -> str:
     if end.stopped == "time" or end.code == -signal.SIGXCPU:
         wall = WAITING if end.stopped else 1.0
         return (
-            f"{subject} was stopped: {end.stage} took longer than {wall * end.allowed:.0f} s. {remedy}; if it is"
-            f" truly that large, raise {limits.setting}_SECONDS."
+            f"{subject} was stopped: {end.stage} took longer than {wall * end.allowed:.0f} s. {remedy}; if it"
+            f" is truly that large, raise {limits.setting}_SECONDS."
         )
     if end.stopped == "output" or end.code in (TOO_LARGE, -signal.SIGXFSZ):
-        return f"{subject} was stopped: {end.stage} wrote more than {limits.output_bytes / 1e9:.3g} GB. {remedy}."
+        return (
+            f"{subject} was stopped: {end.stage} wrote more than {limits.output_bytes / 1e9:.3g} GB."
+            f" {remedy}."
+        )
     if end.code in (NO_MEMORY, -signal.SIGKILL):
         return (
             f"{subject} was stopped: {end.stage} needs more than {limits.memory / 1e9:.3g} GB of memory."

@@ -40,7 +40,9 @@ OnReport = Callable[[str, int, int], None]  # stage, done, total (0 of 0 where n
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a guarded function returned, and the folder with the files it left; the folder is removed after."""
+    """What a guarded function returned, and the folder with the files it left; the folder is removed
+    after.
+    """
 
     result: Any
     folder: Path

@@ -1,5 +1,5 @@
-"""What a predictions file may say about deploying its candidates: times beside the float teacher, and bits per
-layer of mixed ones.
+"""What a predictions file may say about deploying its candidates: times beside the float teacher, and bits
+per layer of mixed ones.
 
 Knows the checks of these arrays. Knows nothing of how they were measured.
 """

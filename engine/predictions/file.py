@@ -1,4 +1,5 @@
-"""The predictions file or folder that anyone can write, from any framework or quantizer, checked on the way in.
+"""The predictions file or folder that anyone can write, from any framework or quantizer, checked on the way
+in.
 
 Knows the file contract and its checks. Knows nothing of models, rules or how the numbers were made.
 """
@@ -48,7 +49,8 @@ _KNOWN = (
 
 
 def load_predictions(path: str | Path) -> Predictions:
-    """Read and check a predictions file, or a folder of shards; uncompressed arrays are memory-mapped, not read.
+    """Read and check a predictions file, or a folder of shards; uncompressed arrays are memory-mapped, not
+    read.
 
     Raises UserError, in one line, for anything that is missing, misshapen, non-finite or out of range.
     """
@@ -218,7 +220,8 @@ def _check_reasons(optional: Mapping[str, Any]) -> tuple[str, ...]:
     missing, reasons = _listed(optional.get("missing")), _listed(optional.get("missing_reasons"))
     if reasons and len(reasons) != len(missing):
         raise UserError(
-            f"missing_reasons has {len(reasons)} entries for {len(missing)} missing candidates. Give one each."
+            f"missing_reasons has {len(reasons)} entries for {len(missing)} missing candidates. Give one"
+            " each."
         )
     return reasons
 
@@ -229,8 +232,8 @@ def _check_fingerprint(fingerprint: Any) -> str | None:
     text = str(np.asarray(fingerprint))
     if not re.fullmatch("[0-9a-f]{64}", text):
         raise UserError(
-            f"teacher_sha256 is {text[:80]!r}; it is the teacher's fingerprint, 64 hexadecimal digits. Copy it"
-            " from the run that made the predictions, or leave it out."
+            f"teacher_sha256 is {text[:80]!r}; it is the teacher's fingerprint, 64 hexadecimal digits. Copy"
+            " it from the run that made the predictions, or leave it out."
         )
     return text
 

@@ -137,8 +137,8 @@ def write_folder(folder: Path, arrays: Mapping[str, Any], dtype: np.dtype[Any] |
     """Write arrays of the predictions contract as a folder of shards, each a whole file, `meta.json` last;
     probabilities as `dtype`, or as they are.
 
-    A shard that is stored as it must be is linked, not copied, where the file system can. Killed half-way, the
-    folder counts as unfinished and the next run completes it.
+    A shard that is stored as it must be is linked, not copied, where the file system can. Killed half-way,
+    the folder counts as unfinished and the next run completes it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / META).unlink(missing_ok=True)  # unfinished from here on

@@ -77,9 +77,9 @@ def predict(
     studies. `options` sets the pool's order (see `PoolOptions`). `give_up_hopeless` ends candidates that are
     certainly farther from the teacher than guessing (see `HopelessTest`) after a few images: they are missing
     too, the rest is unchanged. `refused` files, which could not even be described, are listed as missing with
-    their reasons. `ray` runs the models on the Ray cluster at that address (or `local`) instead, with the same
-    bytes as result. Raises UserError if the input is at fault, or if it was stopped before the
-    teacher and one candidate were done.
+    their reasons. `ray` runs the models on the Ray cluster at that address (or `local`) instead, with the
+    same bytes as result. Raises UserError if the input is at fault, or if it was stopped before the teacher
+    and one candidate were done.
     """
     deadline = None if time_budget is None else time.monotonic() + time_budget
     _check_family(teacher, candidates, give_up_hopeless)
@@ -119,8 +119,8 @@ def _check_family(
         return
     if recipes:
         raise UserError(
-            f"{recipes[0].slug} is made from a float teacher, and there is none. Give the float model, or judge"
-            " files alone."
+            f"{recipes[0].slug} is made from a float teacher, and there is none. Give the float model, or"
+            " judge files alone."
         )
     if give_up_hopeless:
         raise UserError(

@@ -84,8 +84,8 @@ class Session:
             ) from None
         except FAILURES as error:
             raise UserError(
-                f"onnxruntime fails on {len(images)} images: {reason(error)}. Export the teacher with standard"
-                " ONNX operators and a dynamic batch size."
+                f"onnxruntime fails on {len(images)} images: {reason(error)}. Export the teacher with"
+                " standard ONNX operators and a dynamic batch size."
             ) from error
         return result
 
@@ -181,8 +181,8 @@ class Judge:
         return True
 
     def judge_block(self, name: str, pixels: NDArray[Any]) -> NDArray[np.float32]:
-        """Return a model's probabilities (n, K) on a block of prepared images that begins and ends where batches
-        do; the model stays open for the next block. Raises as `judge` does.
+        """Return a model's probabilities (n, K) on a block of prepared images that begins and ends where
+        batches do; the model stays open for the next block. Raises as `judge` does.
         """
         try:
             if self._last is None or self._last[0] != name:
@@ -280,9 +280,9 @@ class Judge:
     def _check(self, outputs: NDArray[Any], n: int, name: str) -> None:
         if outputs.shape != (n, self.job.n_classes):
             raise UserError(
-                f"{'it' if name in self.job.files else name} returns shape {outputs.shape} for {n} images; one row of"
-                f" {self.job.n_classes} classes each is needed. Give the class names that belong to this"
-                " model."
+                f"{'it' if name in self.job.files else name} returns shape {outputs.shape} for {n} images;"
+                f" one row of {self.job.n_classes} classes each is needed. Give the class names that belong"
+                " to this model."
             )
 
 

@@ -18,20 +18,21 @@ def check_predictions(predictions: Predictions, teacher: TeacherFacts) -> None:
     """Raise UserError if the predictions are not this teacher's with its present preprocessing.
 
     A file that names its teacher is compared by fingerprint. One that does not (older, or from elsewhere) is
-    refused for other classes, or for candidates that cost another share; another model of the same shape passes
-    here, and comparing outputs on images finds it.
+    refused for other classes, or for candidates that cost another share; another model of the same shape
+    passes here, and comparing outputs on images finds it.
     """
     if predictions.n_classes != teacher.n_classes:
         raise UserError(
-            f"the predictions have {predictions.n_classes} classes and {teacher.name} has {teacher.n_classes}:"
-            " they are of another model.",
+            f"the predictions have {predictions.n_classes} classes and {teacher.name} has"
+            f" {teacher.n_classes}: they are of another model.",
             _REMEDY,
         )
     if predictions.teacher_sha256 is not None and teacher.fingerprint:
         if predictions.teacher_sha256 != teacher.fingerprint:
             raise UserError(
-                f"the predictions are of another model than {teacher.name}, or were made with other preprocessing"
-                f" (fingerprint {predictions.teacher_sha256[:12]} there, {teacher.fingerprint[:12]} here).",
+                f"the predictions are of another model than {teacher.name}, or were made with other"
+                f" preprocessing (fingerprint {predictions.teacher_sha256[:12]} there,"
+                f" {teacher.fingerprint[:12]} here).",
                 _REMEDY,
             )
         return

@@ -1,5 +1,5 @@
-"""Are these probabilities? Every row is checked: at once where they are few, on their first use where they are
-many.
+"""Are these probabilities? Every row is checked: at once where they are few, on their first use where they
+are many.
 
 Knows arrays in memory and on disk. Knows nothing of where they come from.
 """
@@ -25,8 +25,8 @@ _HALVES = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
 
 
 def check_probabilities(name: str, probs: Any) -> Any:
-    """Return the probabilities (N, K) or (M, N, K) if they are such; a large stack on disk as a Stack whose rows
-    are checked on their first use, some of them now.
+    """Return the probabilities (N, K) or (M, N, K) if they are such; a large stack on disk as a Stack whose
+    rows are checked on their first use, some of them now.
 
     Raises UserError, in one line, at the first row that is not finite, negative or does not sum to 1.
     """

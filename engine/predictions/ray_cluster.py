@@ -1,7 +1,7 @@
 """A Ray cluster to run on: joined or started, and its nodes checked before any work goes out.
 
-Knows addresses, versions and what the nodes can see. Ray is optional and imported here only, its telemetry off.
-Knows nothing of models.
+Knows addresses, versions and what the nodes can see. Ray is optional and imported here only, its telemetry
+off. Knows nothing of models.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ class Cluster:
 
 @contextmanager
 def joined(address: str, folder: Path, files: Sequence[Path] = ()) -> Iterator[Cluster]:
-    """Join the cluster at `address` (HOST:PORT, `auto`, or `local` to start one here) and leave it at the end.
+    """Join the cluster at `address` (HOST:PORT, `auto`, or `local` to start one here) and leave it at the
+    end.
 
-    `folder` is where results go, `files` what is read; nodes that see all of them read and write there, otherwise data travels through
-    Ray's object store. Raises UserError if Ray is missing, nobody answers, or a node has other versions.
+    `folder` is where results go, `files` what is read; nodes that see all of them read and write there,
+    otherwise data travels through Ray's object store. Raises UserError if Ray is missing, nobody answers, or
+    a node has other versions.
     """
     ray = import_ray()
     _check_address(address)
@@ -140,8 +142,8 @@ def check_versions(ours: Mapping[str, str], nodes: Sequence[Mapping[str, Any]]) 
             found = node["versions"].get(name, "none")
             if found != wanted:
                 raise UserError(
-                    f"node {node['node']} has {name} {found}, this machine {wanted}; results would differ. Install"
-                    f" {name} {wanted} there."
+                    f"node {node['node']} has {name} {found}, this machine {wanted}; results would differ."
+                    f" Install {name} {wanted} there."
                 )
 
 

@@ -1,7 +1,7 @@
 """Many models over the pool on a Ray cluster: blocks go out, whole results come into the store.
 
-Knows scheduling, progress, stopping and lost nodes. A finished block is a file in the store at once, so a lost
-node costs its running blocks only and an interrupted run goes on from what is there.
+Knows scheduling, progress, stopping and lost nodes. A finished block is a file in the store at once, so a
+lost node costs its running blocks only and an interrupted run goes on from what is there.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _RETRIES = 5  # of one block, each on another process or node
 def run_on_ray(job: Job, names: Sequence[str], address: str, store: Path, watch: Watch) -> None:
     """Judge every named model on the cluster at `address`, in this order; return early when told to stop.
 
-    The bytes are those of a local run: blocks end where batches end. Raises UserError if the cluster cannot be
-    used or what is asked for needs one process.
+    The bytes are those of a local run: blocks end where batches end. Raises UserError if the cluster cannot
+    be used or what is asked for needs one process.
     """
     if job.n_raced:
         raise UserError(
@@ -130,7 +130,8 @@ class _Campaign:
             except self._ray.exceptions.RayError as error:
                 reason = (str(error).strip().splitlines() or [type(error).__name__])[-1][:200]
                 raise UserError(
-                    f"the cluster lost {block.name} for good ({reason}). What was finished is kept: run again."
+                    f"the cluster lost {block.name} for good ({reason}). What was finished is kept: run"
+                    " again."
                 ) from None
 
     def _note(self, block: Block, answer: dict[str, Any]) -> None:
@@ -158,8 +159,8 @@ class _Campaign:
                 values = read_array(block.path(part), (block.n_images, self._job.n_classes))
                 if values is None:
                     raise UserError(
-                        f"a block of {name.removeprefix(FILE_PREFIX) or TEACHER} was changed in the store while the"
-                        " run went on. Run again: the rest is kept."
+                        f"a block of {name.removeprefix(FILE_PREFIX) or TEACHER} was changed in the store"
+                        " while the run went on. Run again: the rest is kept."
                     )
                 probs[block.start : block.stop] = values
             write_array(part.result(name), probs)

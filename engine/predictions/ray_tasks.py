@@ -59,10 +59,11 @@ _DESK = _Desk()
 
 
 def run_block(job: bytes, block: Block, pixels: NDArray[Any] | None) -> dict[str, Any]:
-    """Judge one block and say how it went: {"done": True, "probs": ...}, {"failed": reason} or {"refused": ...}.
+    """Judge one block and say how it went: {"done": True, "probs": ...}, {"failed": reason} or {"refused":
+    ...}.
 
-    Without `pixels` (n, ...) the node sees the store: it reads them there and leaves the probabilities as a whole
-    file. With them, the probabilities go back with the answer.
+    Without `pixels` (n, ...) the node sees the store: it reads them there and leaves the probabilities as a
+    whole file. With them, the probabilities go back with the answer.
     """
     judge = _DESK.take(job)
     part = judge.job.parts_of(block.name)[block.part]

@@ -1,4 +1,5 @@
-"""Candidates' probabilities as one (M, N, K) array that stays on disk: read by blocks of rows, checked as read.
+"""Candidates' probabilities as one (M, N, K) array that stays on disk: read by blocks of rows, checked as
+read.
 
 Knows where each candidate's rows lie, in one file or in a shard each. Reads with plain file reads, not memory
 maps, so that what was read does not stay resident. Knows nothing of models or rules.

@@ -123,8 +123,8 @@ def read_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None
 
 
 def locate_array(path: Path, shape: tuple[int, ...]) -> int | None:
-    """Return where the values of a stored float32 array begin if it is complete, unaltered and of this shape, or
-    None; nothing is loaded.
+    """Return where the values of a stored float32 array begin if it is complete, unaltered and of this shape,
+    or None; nothing is loaded.
     """
     if not is_intact(path):
         return None

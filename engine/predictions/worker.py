@@ -1,8 +1,8 @@
 """A worker process: receives a job on stdin, then model names one a line; leaves each result in the store and
 reports on stdout.
 
-Needs numpy and onnxruntime only, and LiteRT for files of that runtime. When stdin closes, the parent is gone or has had enough: the worker stops at
-the next batch.
+Needs numpy and onnxruntime only, and LiteRT for files of that runtime. When stdin closes, the parent is gone
+or has had enough: the worker stops at the next batch.
 """
 
 from __future__ import annotations

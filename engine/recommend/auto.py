@@ -33,7 +33,9 @@ def memo_key(floor: float = FLOOR) -> str:
 
 
 def prepare(predictions: Predictions, pool: PoolStatistics, *, floor: float = FLOOR) -> CalibratedPool:
-    """Return the family's prepared hypotheses; computed once per floor and kept with the pool's statistics."""
+    """Return the family's prepared hypotheses; computed once per floor and kept with the pool's
+    statistics.
+    """
     key = memo_key(floor)
     if key not in pool.memo:
         pool.memo[key] = calibrated_pool(predictions.teacher, pool, floor=floor)
@@ -51,7 +53,9 @@ def calibrated_choice(
     floor: float,
     trust: LabelTrust = "normal",
 ) -> Choice:
-    """Run `calibrated` or `auto`; without labels both are label-free. `trust` says how the labels were made."""
+    """Run `calibrated` or `auto`; without labels both are label-free. `trust` says how the labels were
+    made.
+    """
     given = sample or NO_LABELS
     prepared = prepare(predictions, pool, floor=floor)
     verdict = calibrate(prepared, given, trust)

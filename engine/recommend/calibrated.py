@@ -1,9 +1,9 @@
 """The calibrated rule: expected loss under a recalibrated reference, weighed and corrected by a few noisy
 labels.
 
-Sees arrays only. Labels may be wrong at a rate η (see channel.py). They weigh the hypotheses (see hypotheses.py), no
-single one is picked; they teach the class shares where a hypothesis leaves those open (see shares.py); and they
-correct the expected loss by what they saw themselves.
+Sees arrays only. Labels may be wrong at a rate η (see channel.py). They weigh the hypotheses (see
+hypotheses.py), no single one is picked; they teach the class shares where a hypothesis leaves those open (see
+shares.py); and they correct the expected loss by what they saw themselves.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ class Calibrated:
     """The rule's verdict: scores (M,) = anchor + kappa·correction, and what the labels say about the
     hypotheses.
 
-    weights (E, H) is the posterior over errors (rates and confused, both (E,)) and hypotheses, from log_prior (H,) that charges learned
-    class shares; trust is what was said of the labels; bias (H, K) and expected (H, M) are the pool's with the shares learned. residuals (M, n) are
-    the weighted supervised terms, one per label; belief (n,) is the probability that each observed label is
-    right; effective is how many clean labels these are worth. penalty (M,) is what `auto` adds for outputs
-    that look less like distinct classes, by SoftmaxCorr. That takes classes for equally frequent, so it
-    counts as far as the posterior believes that, and it fades with labels, clean ones sooner than noisy ones.
+    weights (E, H) is the posterior over errors (rates and confused, both (E,)) and hypotheses, from log_prior
+    (H,) that charges learned class shares; trust is what was said of the labels; bias (H, K) and expected (H,
+    M) are the pool's with the shares learned. residuals (M, n) are the weighted supervised terms, one per
+    label; belief (n,) is the probability that each observed label is right; effective is how many clean
+    labels these are worth. penalty (M,) is what `auto` adds for outputs that look less like distinct classes,
+    by SoftmaxCorr. That takes classes for equally frequent, so it counts as far as the posterior believes
+    that, and it fades with labels, clean ones sooner than noisy ones.
     """
 
     scores: Floats
@@ -73,8 +74,8 @@ class Calibrated:
 def calibrate(pool: CalibratedPool, sample: LabeledSample, trust: LabelTrust = "normal") -> Calibrated:
     """Weigh the hypotheses by the labels and score every candidate; an empty sample leaves the prior.
 
-    A label's likelihood is (1-η)·r(y) plus what errors add under reference r, with η as `trust` allows. The score is
-    the expected loss (anchor) plus kappa times what the labels saw beyond it (correction).
+    A label's likelihood is (1-η)·r(y) plus what errors add under reference r, with η as `trust` allows. The
+    score is the expected loss (anchor) plus kappa times what the labels saw beyond it (correction).
     """
     prior = error_prior(trust, pool.n_classes)
     posterior = _weigh(pool, sample, prior)
@@ -108,8 +109,8 @@ def calibrate(pool: CalibratedPool, sample: LabeledSample, trust: LabelTrust = "
 
 @dataclass(frozen=True, eq=False)
 class _Kind:
-    """One kind of label error: its posterior weight, mean error rate, the signal that leaves, and its confusion
-    matrix (None: symmetric).
+    """One kind of label error: its posterior weight, mean error rate, the signal that leaves, and its
+    confusion matrix (None: symmetric).
     """
 
     weight: float
@@ -120,8 +121,8 @@ class _Kind:
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """What the labels say of hypotheses and errors: weights (E, H), references (H, n, K) on the labeled rows, belief
-    (n,) that each label is right, and the kinds of errors.
+    """What the labels say of hypotheses and errors: weights (E, H), references (H, n, K) on the labeled rows,
+    belief (n,) that each label is right, and the kinds of errors.
     """
 
     weights: Floats
@@ -171,8 +172,8 @@ def _kinds(pool: CalibratedPool, by_rate: Floats, prior: ErrorPrior) -> tuple[_K
 
 
 def _residuals(pool: CalibratedPool, sample: LabeledSample, posterior: _Posterior) -> Floats:
-    """Return (M, n): the loss at each label, made unbiased for the errors at their mean rate, minus the loss that the
-    mean reference expects there; weighed so that every stratum of the pool has its share.
+    """Return (M, n): the loss at each label, made unbiased for the errors at their mean rate, minus the loss
+    that the mean reference expects there; weighed so that every stratum of the pool has its share.
     """
     losses = pool.losses(sample.rows)
     mean = np.einsum("h,hnk->nk", posterior.weights.sum(axis=0), posterior.references)
@@ -183,7 +184,8 @@ def _residuals(pool: CalibratedPool, sample: LabeledSample, posterior: _Posterio
 
 
 def _penalty(pool: CalibratedPool, evenness: float, effective: float) -> Floats:
-    # The square makes it fade late, then fast: few labels cannot replace it, many must be able to overrule it.
+    # The square makes it fade late, then fast: few labels cannot replace it, many must be able to overrule
+    # it.
     # It tells children that collapse from those that do not; among peers it says little.
     weight = SHAPE_WEIGHT * pool.kinship * evenness / (1 + (effective / SHAPE_LABELS) ** 2)
     return np.asarray(weight * pool.shape)
@@ -223,7 +225,9 @@ def _sample_weights(contest: Floats, rows: Ints) -> Floats:
 
 
 def posterior_belief(pool: CalibratedPool, verdict: Calibrated, rows: Ints | slice = slice(None)) -> Floats:
-    """Return the class probabilities that the posterior expects on some rows, (n, K), one hypothesis at a time."""
+    """Return the class probabilities that the posterior expects on some rows, (n, K), one hypothesis at a
+    time.
+    """
     weights = verdict.hypothesis_weights
     kept = np.flatnonzero(weights > NEGLIGIBLE * weights.max())
     total = np.zeros(pool.log_refs[0, rows].shape)

@@ -1,7 +1,8 @@
-"""How a true class becomes an observed label: two kinds of error, their likelihood and how to undo them on average.
+"""How a true class becomes an observed label: two kinds of error, their likelihood and how to undo them on
+average.
 
-Sees arrays only. Errors are symmetric (any other class alike) or confusions (the classes that the references mix up on
-this pool); at error rate η the true class is kept with chance 1-η.
+Sees arrays only. Errors are symmetric (any other class alike) or confusions (the classes that the references
+mix up on this pool); at error rate η the true class is kept with chance 1-η.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _LEAST_SIGNAL = (
 
 
 def confusions(reference: Floats, teacher: Floats) -> Floats:
-    """Return what a confused label becomes, (K, K), by true class: the share of the other classes in the teacher's
-    answers (N, K) where the reference (N, K) sees that class. Rows sum to one, the diagonal is zero.
+    """Return what a confused label becomes, (K, K), by true class: the share of the other classes in the
+    teacher's answers (N, K) where the reference (N, K) sees that class. Rows sum to one, the diagonal is
+    zero.
     """
     return confusions_of(np.asarray(reference.T @ teacher))
 
@@ -42,7 +44,8 @@ def at_labels(references: Floats, labels: Ints) -> Floats:
 def likelihoods(prior: ErrorPrior, references: Floats, labels: Ints, confusion: Floats) -> Floats:
     """Return the probability of observing each label, (E, H, n), under every error rate and kind.
 
-    (1-η)·r(y) + η·w(y), with w(y) = (1-r(y))/(K-1) for symmetric errors and Σ_c r(c)·confusion[c, y] for confusions.
+    (1-η)·r(y) + η·w(y), with w(y) = (1-r(y))/(K-1) for symmetric errors and Σ_c r(c)·confusion[c, y] for
+    confusions.
     """
     at_label = at_labels(references, labels)
     found = np.empty((len(prior.rates), *at_label.shape))
@@ -58,7 +61,8 @@ def likelihoods(prior: ErrorPrior, references: Floats, labels: Ints, confusion: 
 def signal(rate: float, n_classes: int, confusion: Floats | None) -> float:
     """Return how much of a label's information is left: 1 - η - η·ρ.
 
-    ρ is the root mean square of the error matrix' other eigenvalues, 1/(K-1) for symmetric errors (confusion None).
+    ρ is the root mean square of the error matrix' other eigenvalues, 1/(K-1) for symmetric errors (confusion
+    None).
     """
     if confusion is None:
         return 1 - n_classes * rate / (n_classes - 1)
@@ -67,8 +71,8 @@ def signal(rate: float, n_classes: int, confusion: Floats | None) -> float:
 
 
 def unbiased(losses: Floats, labels: Ints, rate: float, confusion: Floats | None) -> Floats:
-    """Return (M, n): losses (M, n, K) read at the labels so that, averaged over the errors, they are those at the true
-    class. With channel matrix A (rows: true class) that is Σ_k inverse(A)[y, k]·loss_k.
+    """Return (M, n): losses (M, n, K) read at the labels so that, averaged over the errors, they are those at
+    the true class. With channel matrix A (rows: true class) that is Σ_k inverse(A)[y, k]·loss_k.
     """
     n_classes = losses.shape[2]
     if confusion is None:

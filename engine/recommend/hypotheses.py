@@ -1,9 +1,9 @@
 """What the target's true class probabilities might be: the hypotheses of the calibrated rule, before any
 label is seen.
 
-Sees arrays only. A hypothesis is a reference (the teacher, the teacher with healthy candidates, or the consensus of
-all candidates), its temperature T and what is assumed of the class shares: the reference's own, equal ones, or
-shares to be learned from the labels.
+Sees arrays only. A hypothesis is a reference (the teacher, the teacher with healthy candidates, or the
+consensus of all candidates), its temperature T and what is assumed of the class shares: the reference's own,
+equal ones, or shares to be learned from the labels.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ LOG_T_MEAN, LOG_T_SD = 0.1, 0.7  # the best T of most development families lay b
 SHARES = ((0.0, False, 1.0), (1.0, False, 3.0), (0.5, True, 1.0))
 TEACHER, MIXED, CONSENSUS = 0, 1, 2  # the references, in the order of `log_refs`
 HEALTH = 0.15  # nats of distortion at which a candidate counts 1/e in the mixed reference
-# Nats of distortion between the teacher and its nearest other candidate at which kinship is 1/e. A family made from
-# the teacher has near copies of it (0.01 and less on all development families), peers do not (0.08 and more).
+# Nats of distortion between the teacher and its nearest other candidate at which kinship is 1/e. A family
+# made from the teacher has near copies of it (0.01 and less on all development families), peers do not (0.08
+# and more).
 KIN = 0.05
-# Prior odds of the consensus beside 1 for each reference that follows the teacher, among children and among peers.
+# Prior odds of the consensus beside 1 for each reference that follows the teacher, among children and among
+# peers.
 CONSENSUS_ODDS = (0.3, 4.0)
-# Labels at which the supervised correction gets half its weight, among children and among peers: the losses of peers
-# differ more, so labels tell sooner.
+# Labels at which the supervised correction gets half its weight, among children and among peers: the losses
+# of peers differ more, so labels tell sooner.
 KAPPA_LABELS = (40.0, 15.0)
 FEW_ROWS = (
     512  # rows on which learned class shares change the expected losses; the rest of the pool follows them
@@ -52,11 +54,11 @@ class CalibratedPool:
 
     log_refs (C, N, K) are the references' log probabilities; a hypothesis sharpens reference `ref` by
     `temperature` and adds `bias` (H, K), which is only a start where it is `learned` (H,). expected (H, M) is
-    the mean pool loss of each candidate if the hypothesis held. log_prior (H,). kinship is 1 if the candidates
-    were made from the teacher and 0 if they are its peers. confusion (K, K) is what a label becomes if similar
-    classes are confused. contest (N,) says how far one label on that image
-    would move healthy candidates apart. shape (M,) is how far a candidate's SoftmaxCorr lies below the family's
-    best. few (at most FEW_ROWS,) are rows spread over the pool, few_losses (M, len(few) * K) the losses there.
+    the mean pool loss of each candidate if the hypothesis held. log_prior (H,). kinship is 1 if the
+    candidates were made from the teacher and 0 if they are its peers. confusion (K, K) is what a label
+    becomes if similar classes are confused. contest (N,) says how far one label on that image would move
+    healthy candidates apart. shape (M,) is how far a candidate's SoftmaxCorr lies below the family's best.
+    few (at most FEW_ROWS,) are rows spread over the pool, few_losses (M, len(few) * K) the losses there.
     """
 
     candidates: Floats
@@ -210,8 +212,9 @@ def _few_rows(n_images: int, n_classes: int) -> Ints:
 
 
 def _references(teacher: Floats, pool: PoolStatistics, floor: float) -> Floats | StreamedReferences:
-    """Return log probabilities (3, N, K): the teacher, its mixture with candidates weighed by exp(-distortion),
-    and the consensus, the mean of all candidates. Those of a large family are made when rows are asked for.
+    """Return log probabilities (3, N, K): the teacher, its mixture with candidates weighed by
+    exp(-distortion), and the consensus, the mean of all candidates. Those of a large family are made when
+    rows are asked for.
     """
     weights = np.exp(-pool.distortion / HEALTH)
 

@@ -108,7 +108,9 @@ def labels_to_halve(
 
 
 def _imagine(pool: CalibratedPool, verdict: Calibrated, rows: Ints, rng: np.random.Generator) -> Ints:
-    """Draw labels (n,) for rows from one hypothesis and error rate of the posterior, errors towards any class."""
+    """Draw labels (n,) for rows from one hypothesis and error rate of the posterior, errors towards any
+    class.
+    """
     drawn = rng.choice(verdict.weights.size, p=verdict.weights.ravel())
     rate_index, hypothesis = np.unravel_index(drawn, verdict.weights.shape)
     probs = pool.references(rows, verdict.bias, np.array([hypothesis]))[0]

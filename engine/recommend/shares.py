@@ -1,4 +1,5 @@
-"""Class shares learned from labels: the biases of hypotheses that leave them open, and what that freedom costs.
+"""Class shares learned from labels: the biases of hypotheses that leave them open, and what that freedom
+costs.
 
 Sees arrays only. Fits a mode and charges its width; knows nothing of candidates.
 """
@@ -20,9 +21,9 @@ _PRECISION = 1 / SHARE_SD**2
 def learn_shares(pool: CalibratedPool, sample: LabeledSample, prior: ErrorPrior) -> tuple[Floats, Floats]:
     """Return bias (H, K) with the open class shares fitted to the labels, and log_prior (H,) charged for it.
 
-    A few damped Newton steps, with the diagonal of the information r(1-r) summed over the labels, climb to the
-    mode of likelihood times N(start, SHARE_SD²); Laplace's approximation charges what the prior and the width of
-    the mode cost. `prior` is of symmetric errors: for class shares the kind of error hardly matters.
+    A few damped Newton steps, with the diagonal of the information r(1-r) summed over the labels, climb to
+    the mode of likelihood times N(start, SHARE_SD²); Laplace's approximation charges what the prior and the
+    width of the mode cost. `prior` is of symmetric errors: for class shares the kind of error hardly matters.
     """
     bias, log_prior = pool.bias.copy(), pool.log_prior.copy()
     if sample.n == 0:
@@ -49,7 +50,8 @@ def label_slope(references: Floats, labels: Ints, prior: ErrorPrior) -> Floats:
 
         ∂ log l/∂bias_k = c·r_y·(1[k=y] - r_k) / l = 1[k=y]·c·r_y/l + r_k·(w/l - 1),
 
-    because c·r_y = l - w. The posterior of η given the bias weighs both terms (its own slope cancels at the mode).
+    because c·r_y = l - w. The posterior of η given the bias weighs both terms (its own slope cancels at the
+    mode).
     """
     n_classes = references.shape[2]
     at_label = at_labels(references, labels)

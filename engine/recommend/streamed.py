@@ -1,8 +1,8 @@
-"""The hypotheses of a family too large to hold: references and expected losses a block of rows at a time, on every
-core.
+"""The hypotheses of a family too large to hold: references and expected losses a block of rows at a time, on
+every core.
 
-Sees arrays only, in memory or on disk. Logarithms and references are float32 here, sums over the pool float64; tests
-show that no pick moves.
+Sees arrays only, in memory or on disk. Logarithms and references are float32 here, sums over the pool
+float64; tests show that no pick moves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Blend = Callable[[Floats, Iterator[Floats]], Floats]
 
 @dataclass(frozen=True, eq=False)
 class StreamedReferences:
-    """Log probabilities of the references, (C, N, K), made for the rows that are asked for: `[which, rows]`."""
+    """Log probabilities of the references, (C, N, K), made for the rows that are asked for: `[which,
+    rows]`.
+    """
 
     teacher: Floats
     candidates: Any
@@ -67,8 +69,8 @@ class Weighed:
 
 @dataclass(frozen=True, eq=False)
 class PoolLosses:
-    """expected (H, M): mean loss of each candidate if a hypothesis held; contest (N,): how far a label would move
-    healthy candidates apart.
+    """expected (H, M): mean loss of each candidate if a hypothesis held; contest (N,): how far a label would
+    move healthy candidates apart.
     """
 
     expected: Floats
@@ -139,8 +141,8 @@ def _soften(log_refs: Floats, hypotheses: Weighed, out: Floats) -> None:
 
 
 def _contest(belief: Floats, losses: Floats, share: Floats) -> Floats:
-    """Return (n,) what `contested` returns, without an array of the losses' size: the variance of the contrasts is
-    written as mean square less squared mean.
+    """Return (n,) what `contested` returns, without an array of the losses' size: the variance of the
+    contrasts is written as mean square less squared mean.
     """
     mean, square = np.zeros(belief.shape), np.zeros(belief.shape)
     means = np.zeros((len(losses), len(belief)))

@@ -1,5 +1,5 @@
-"""What a verdict rests on, as data and in words: the reference it follows, how sure the teacher should be, and what
-the labels did.
+"""What a verdict rests on, as data and in words: the reference it follows, how sure the teacher should be,
+and what the labels did.
 
 Reads a finished verdict. Computes no score and changes no pick.
 """
@@ -63,8 +63,9 @@ def _error_rates(verdict: Calibrated) -> dict[str, Any]:
 
 
 def followed(pool: CalibratedPool, verdict: Calibrated) -> dict[str, Any]:
-    """Return what the verdict follows most, and the weights: the labels correct the expectation with label_weight;
-    the expectation is the teacher's (alone or with candidates near it) and the consensus' by their posterior.
+    """Return what the verdict follows most, and the weights: the labels correct the expectation with
+    label_weight; the expectation is the teacher's (alone or with candidates near it) and the consensus' by
+    their posterior.
     """
     consensus = float(verdict.hypothesis_weights[pool.ref == CONSENSUS].sum())
     follows = "labels" if verdict.kappa > 0.5 else "consensus" if consensus > 0.5 else "teacher"
@@ -116,8 +117,9 @@ def _on_the_labels(summary: Mapping[str, Any], n: int, shape: float) -> str:
         said = "No labels were given; they would test the corrected teacher"
     elif summary["label_trust"] == "checked":
         said = (
-            f"The pick {FOLLOWS[summary['follows']]}: labels {IN_WORDS['checked']} correct that expectation with weight"
-            f" {summary['kappa']:.2g}, and where they contradict the teacher, the teacher is doubted"
+            f"The pick {FOLLOWS[summary['follows']]}: labels {IN_WORDS['checked']} correct that expectation"
+            f" with weight {summary['kappa']:.2g}, and where they contradict the teacher, the teacher is"
+            " doubted"
         )
     else:
         share = f"{100 * rate:.0f} % of the labels seem wrong" if rate >= 0.03 else "no label noise shows"
@@ -127,7 +129,7 @@ def _on_the_labels(summary: Mapping[str, Any], n: int, shape: float) -> str:
         )
     if shape > 0:
         said += (
-            f", and outputs that tell classes apart less well cost a candidate up to {shape:.2g} (SoftmaxCorr,"
-            " fading with labels)"
+            f", and outputs that tell classes apart less well cost a candidate up to {shape:.2g}"
+            " (SoftmaxCorr, fading with labels)"
         )
     return f"{said}."

@@ -1,7 +1,7 @@
 """Labels worth a second look: those that even evidence that takes every label as right cannot explain.
 
-Sees arrays only. Says which labels and why; it never changes or drops one. Precision comes first: a person who is
-asked to check right labels stops checking.
+Sees arrays only. Says which labels and why; it never changes or drops one. Precision comes first: a person
+who is asked to check right labels stops checking.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from engine.recommend.trust import error_prior
 from engine.types import Bools, Floats, LabeledSample
 
 UNLIKELY = 0.5  # only labels that are more probably wrong than right are worth a look
-# And only those that the hypotheses, weighed as if every label were right, give less than this share of chance (a
-# guess gives 1/K). A teacher that is sure and wrong is contradicted by many labels, so weighed like that it is no
-# longer sure, and none of them is listed. At 10 % flipped labels, 9 of 10 listed ones are wrong.
+# And only those that the hypotheses, weighed as if every label were right, give less than this share of
+# chance (a guess gives 1/K). A teacher that is sure and wrong is contradicted by many labels, so weighed like
+# that it is no longer sure, and none of them is listed. At 10 % flipped labels, 9 of 10 listed ones are
+# wrong.
 EXCLUDED, MOST_EXCLUDED = 0.15, 0.03
 
 
@@ -44,8 +45,8 @@ def suspects(
     admissible: Bools | None = None,
     limit: int = 10,
 ) -> list[Suspect]:
-    """Return the labels that are almost certainly wrong, least probable first, at most `limit`; none of those that
-    were checked by an expert.
+    """Return the labels that are almost certainly wrong, least probable first, at most `limit`; none of those
+    that were checked by an expert.
     """
     if sample.n == 0 or verdict.trust == "checked":
         return []
@@ -72,7 +73,9 @@ def suspects(
 
 
 def chances_if_right(verdict: Calibrated, at_label: Floats) -> Floats:
-    """Return each label's chance (n,) under the hypotheses weighed as if no label were wrong, from at_label (H, n)."""
+    """Return each label's chance (n,) under the hypotheses weighed as if no label were wrong, from at_label
+    (H, n).
+    """
     log_weights = np.log(at_label).sum(axis=1) + verdict.log_prior
     weights = np.exp(log_weights - log_weights.max())
     return np.asarray(weights @ at_label / weights.sum())

@@ -15,8 +15,8 @@ from engine.types import LABEL_TRUSTS, Bools, Floats, LabelTrust, UserError
 ERROR_RATES = np.array([0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5])
 # of the rate at which labels say nothing, (K-1)/K; beyond it the correction would divide by almost nothing
 MOST_NOISE = 0.8
-# Prior odds that wrong labels are confusions of similar classes rather than any other class alike. Even odds did
-# better under confusions and worse under symmetric errors on development families.
+# Prior odds that wrong labels are confusions of similar classes rather than any other class alike. Even odds
+# did better under confusions and worse under symmetric errors on development families.
 CONFUSION_ODDS = 0.05
 CROWD_MEAN, CROWD_SD = 0.2, 0.15  # crowd-sourced and automatic labels: audits find from 5 % to 40 % wrong
 
@@ -29,8 +29,8 @@ IN_WORDS: dict[LabelTrust, str] = {
 
 @dataclass(frozen=True, eq=False)
 class ErrorPrior:
-    """Possible shares of wrong labels (E,), short of the one at which labels say nothing; whether the errors are
-    confusions of similar classes (E,) or symmetric; and log odds (E,).
+    """Possible shares of wrong labels (E,), short of the one at which labels say nothing; whether the errors
+    are confusions of similar classes (E,) or symmetric; and log odds (E,).
     """
 
     rates: Floats

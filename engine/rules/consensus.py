@@ -2,7 +2,8 @@
 consensus and a few labels.
 
 After Kay, Van Horn, Maji, Sheldon and Beery, "Consensus-Driven Active Model Selection" (ICCV 2025), as a peer
-to compare with. Sees arrays only. Its choice of the next image is left out: every rule here gets the same labels.
+to compare with. Sees arrays only. Its choice of the next image is left out: every rule here gets the same
+labels.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ _POINTS = 256  # of the integral over accuracies
 
 
 def confusion_posteriors(candidates: Floats, sample: LabeledSample) -> Floats:
-    """Return Dirichlet counts (M, K, K) of each candidate's confusion matrix: row = true class, column = answer.
+    """Return Dirichlet counts (M, K, K) of each candidate's confusion matrix: row = true class, column =
+    answer.
 
     The prior is 1 on the diagonal and 1/(K-1) beside it, plus PRIOR_STRENGTH times the candidate's mean
-    probabilities by consensus class (the class of the candidates' mean). Each label adds UPDATE_STRENGTH to the
-    answer given there.
+    probabilities by consensus class (the class of the candidates' mean). Each label adds UPDATE_STRENGTH to
+    the answer given there.
     """
     n_candidates, _, n_classes = candidates.shape
     total = np.zeros(candidates.shape[1:])
@@ -41,7 +43,9 @@ def confusion_posteriors(candidates: Floats, sample: LabeledSample) -> Floats:
 
 
 def class_shares(candidates: Floats, counts: Floats) -> Floats:
-    """Return the pool's estimated class shares (K,): every candidate's answers, sent back through its counts."""
+    """Return the pool's estimated class shares (K,): every candidate's answers, sent back through its
+    counts.
+    """
     total = np.zeros(candidates.shape[1:])
     for probs, own in zip(candidates, counts, strict=True):
         total += np.asarray(probs, dtype=np.float64) @ own.T
@@ -68,6 +72,8 @@ def probability_best(counts: Floats, shares: Floats) -> Floats:
 
 
 def consensus_scores(candidates: Floats, sample: LabeledSample) -> Floats:
-    """Return the chance of each candidate (M, N, K) to be best, (M,), higher is better; labels are optional."""
+    """Return the chance of each candidate (M, N, K) to be best, (M,), higher is better; labels are
+    optional.
+    """
     counts = confusion_posteriors(candidates, sample)
     return probability_best(counts, class_shares(candidates, counts))

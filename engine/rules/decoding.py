@@ -17,8 +17,8 @@ from engine.types import Floats
 class Decoder:
     """Turns blocks of stored probabilities into max(p, floor) and its logarithm, in float64 or float32.
 
-    A float16 has only 65,536 values, so both come from tables: ten times faster than converting it and taking a
-    logarithm.
+    A float16 has only 65,536 values, so both come from tables: ten times faster than converting it and taking
+    a logarithm.
     """
 
     def __init__(

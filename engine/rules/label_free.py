@@ -146,8 +146,8 @@ def precision_order(names: Sequence[str], cost: Floats | None = None) -> Floats:
 
 @dataclass(frozen=True)
 class LabelFreeRule:
-    """One row of the estimator table: the score, which direction is better, what it takes for granted, and the
-    statistic that a pass over the pool makes for it (None: none).
+    """One row of the estimator table: the score, which direction is better, what it takes for granted, and
+    the statistic that a pass over the pool makes for it (None: none).
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Validation with prediction-powered inference: the labels' mean loss, corrected by what the teacher expects on
-the whole pool.
+"""Validation with prediction-powered inference: the labels' mean loss, corrected by what the teacher expects
+on the whole pool.
 
-After Angelopoulos, Duchi and Zrnic, "PPI++: Efficient Prediction-Powered Inference" (2023), as a peer to compare
-with. Sees arrays only.
+After Angelopoulos, Duchi and Zrnic, "PPI++: Efficient Prediction-Powered Inference" (2023), as a peer to
+compare with. Sees arrays only.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from engine.types import Floats, Ints
 def powered_mean(seen: Floats, expected: Floats, expected_pool: Floats) -> Floats:
     """Return the power-tuned estimate of each mean, (M,).
 
-    seen (M, n) are the true values on the labeled rows, expected (M, n) their predictions there, expected_pool
-    (M, N) on the whole pool. With λ between 0 (labels only) and 1 (plain PPI) the estimate is
-    mean(seen) + λ·(mean(expected_pool) - mean(expected)); its variance is least at
-    λ = Cov(seen, expected) / ((1 + n/N)·Var(expected)).
+    seen (M, n) are the true values on the labeled rows, expected (M, n) their predictions there,
+    expected_pool (M, N) on the whole pool. With λ between 0 (labels only) and 1 (plain PPI) the estimate is
+    mean(seen) + λ·(mean(expected_pool) - mean(expected)); its variance is least at λ = Cov(seen, expected) /
+    ((1 + n/N)·Var(expected)).
     """
     n, n_pool = seen.shape[1], expected_pool.shape[1]
     if n < 2:

@@ -1,4 +1,5 @@
-"""The statistics of a family's pool that label-free rules share: computed when asked for, several in one pass.
+"""The statistics of a family's pool that label-free rules share: computed when asked for, several in one
+pass.
 
 Knows which statistics there are and which of them a pass must still make. How a pass streams over blocks of
 rows is in `streaming`, optimal transport in `transport`. Knows nothing of rules or picks.

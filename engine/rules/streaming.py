@@ -22,8 +22,8 @@ STATISTICS = ("distortion", "by-row", "correlation", "spectrum")
 _BLOCK = 1 << 19  # values at a time: a few MB, which stays in the processor's cache
 _MANY_CLASSES = 2000  # a (K, K) matrix of float64 takes 32 MB there, 3 GB at 20,000
 _SERIAL = 1 << 22  # values below which threads cost more than they save
-# Values from which logarithms and row sums of a float32 family are taken in float32 (never the Gram matrix nor
-# sums over rows). Rounding is then 1e-7 of a row's value; tests show that no pick moves.
+# Values from which logarithms and row sums of a float32 family are taken in float32 (never the Gram matrix
+# nor sums over rows). Rounding is then 1e-7 of a row's value; tests show that no pick moves.
 BIG = 1 << 26
 
 
@@ -224,8 +224,8 @@ def _floored_teacher(
 
 
 def singular_value_sum(exact_blocks: Callable[[], Iterator[Floats]], gram: Floats, n_images: int) -> float:
-    """Return the sum of the singular values of the (N, K) matrix whose blocks of rows are given, with its Gram
-    matrix.
+    """Return the sum of the singular values of the (N, K) matrix whose blocks of rows are given, with its
+    Gram matrix.
     """
     if n_images >= len(gram):
         eigenvalues = np.linalg.eigvalsh(gram)

@@ -54,9 +54,8 @@ def sample_evidence(
     residual = -p_teacher
     residual[np.arange(sample.n), sample.labels] += 1
     permutation = control_permutation(sample.n, repetition)
-    at_once = max(
-        1, _EVIDENCE_VALUES // max(p_teacher.size, 1)
-    )  # a large S is read a few candidates at a time
+    # a large S is read a few candidates at a time
+    at_once = max(1, _EVIDENCE_VALUES // max(p_teacher.size, 1))
     parts = [
         _evidence(p_teacher, residual[permutation], candidates[start : start + at_once], sample, floor)
         for start in range(0, len(candidates), at_once)
@@ -117,8 +116,8 @@ SUPERVISED: dict[str, SupervisedRule] = {
             grid=None,
             title="Direct validation, accuracy",
             assumes=(
-                "many labels: few of them tie most candidates, and ties go to the lowest index; tolerant of wrong"
-                " labels"
+                "many labels: few of them tie most candidates, and ties go to the lowest index; tolerant of"
+                " wrong labels"
             ),
         ),
         # D + α·mean_S -log q_g(y)
@@ -138,7 +137,10 @@ SUPERVISED: dict[str, SupervisedRule] = {
             term=lambda e: -e.alignment,
             grid=ALIGNMENT_GRID,
             title="Alignment (anchored)",
-            assumes="movement from the teacher toward the label is good; bounded, hence gentler under wrong labels",
+            assumes=(
+                "movement from the teacher toward the label is good; bounded, hence gentler under wrong"
+                " labels"
+            ),
         ),
         # D + λ·mean_S ⟨p_g - p_f, p_f⟩
         SupervisedRule(
@@ -154,7 +156,10 @@ SUPERVISED: dict[str, SupervisedRule] = {
             term=lambda e: -e.permuted,
             grid=ALIGNMENT_GRID,
             title="Permutation control",
-            assumes="nothing: it keeps the shrinkage and destroys the direction, so it shows what the direction adds",
+            assumes=(
+                "nothing: it keeps the shrinkage and destroys the direction, so it shows what the direction"
+                " adds"
+            ),
         ),
     )
 }

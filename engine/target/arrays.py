@@ -36,12 +36,14 @@ class ArraySource:
         self._array = _map_array(path, where)
         if self._array.ndim == 0 or 0 in self._array.shape[1:]:
             raise UserError(
-                f"{where} has shape {self._array.shape}; images need (N, H, W), (N, H, W, 3) or (N, 3, H, W).",
+                f"{where} has shape {self._array.shape}; images need (N, H, W), (N, H, W, 3) or (N, 3,"
+                " H, W).",
                 "Reshape it.",
             )
         if self._array.nbytes // max(1, len(self._array)) > 16 * limits.pixels:
             raise UserError(
-                f"{where} holds images of shape {self._array.shape[1:]}, more than {limits.pixels:,} pixels each.",
+                f"{where} holds images of shape {self._array.shape[1:]}, more than {limits.pixels:,} pixels"
+                " each.",
                 "Make them smaller.",
             )
         self.names = tuple(f"row {i}" for i in range(len(self._array)))

@@ -1,4 +1,5 @@
-"""A label book on disk: one line an event, appended and synced before anything else happens, replayed to read.
+"""A label book on disk: one line an event, appended and synced before anything else happens, replayed to
+read.
 
 Knows one append-only file. A line that a crash cut off is dropped; everything before it stands.
 """

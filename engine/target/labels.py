@@ -34,8 +34,8 @@ class LabelSpace:
     files: Sequence[str] | None = None
 
     def rows_of(self, file: str) -> list[int]:
-        """The rows an image name stands for; a bare name is enough where it is unique: people label cat/17.png
-        as 17.png.
+        """The rows an image name stands for; a bare name is enough where it is unique: people label
+        cat/17.png as 17.png.
         """
         return self._by_path.get(file) or self._by_name.get(file, [])
 

@@ -147,7 +147,9 @@ def _require_class_scores(outputs: Floats, n: int) -> None:
 
 
 def _require_repeatable(outputs: Floats, again: Floats) -> None:
-    """One thread computes the same bytes twice; a model that does not draws random numbers or keeps a state."""
+    """One thread computes the same bytes twice; a model that does not draws random numbers or keeps a
+    state.
+    """
     if outputs.shape != again.shape or outputs.tobytes() != again.tobytes():
         raise UserError(
             "the model answers the same images differently when it is run twice; judging needs one answer.",
@@ -164,7 +166,9 @@ def _require_equal_shapes(outputs: Sequence[Floats], expected: Sequence[Floats])
 
 
 def _require_agreement(compared: _Comparison, model: onnx.ModelProto) -> tuple[str, ...]:
-    """Refuse a graph that differs from its source by more than rounding; return what there is to say if not."""
+    """Refuse a graph that differs from its source by more than rounding; return what there is to say if
+    not.
+    """
     difference, relative = compared.difference, compared.relative
     if difference < MAX_PROBABILITY_DIFFERENCE and relative < MAX_RELATIVE_DIFFERENCE:
         return ()
@@ -172,9 +176,12 @@ def _require_agreement(compared: _Comparison, model: onnx.ModelProto) -> tuple[s
     limit = min(MAX_RAISED_DIFFERENCE, max(MAX_PROBABILITY_DIFFERENCE, NOISE_FACTOR * noise))
     if difference < limit and relative < MAX_RAISED_RELATIVE_DIFFERENCE:
         return (
-            f"The graph agrees with its source to {difference:.1g} in probability ({relative:.1g} in raw"
-            f" output). The usual limit is {MAX_PROBABILITY_DIFFERENCE:g}; it was raised to {limit:.1g} because"
-            f" the float graph differs from itself by {noise:.1g} when it is computed in another order.",
+            (
+                f"The graph agrees with its source to {difference:.1g} in probability ({relative:.1g} in raw"
+                f" output). The usual limit is {MAX_PROBABILITY_DIFFERENCE:g}; it was raised to {limit:.1g}"
+                f" because the float graph differs from itself by {noise:.1g} when it is computed in another"
+                " order."
+            ),
         )
     operators = ", ".join(
         name for name, _ in Counter(node.op_type for node in model.graph.node).most_common()

@@ -29,7 +29,9 @@ _PACKAGES = ("onnx", "onnxruntime", "torch", "onnxscript", "timm", "keras", "ten
 
 
 def entry_path(store: Path, request: LoadRequest) -> Path | None:
-    """Return where the teacher of `request` is kept, or None for a model that cannot be told by its content."""
+    """Return where the teacher of `request` is kept, or None for a model that cannot be told by its
+    content.
+    """
     content = _content(request.spec)
     if content is None:
         return None

@@ -1,7 +1,7 @@
 """A teacher as plain data: everything but its weights as JSON-ready facts, its graph as bytes; and back.
 
-Knows a teacher's fields; the one place that writes and reads them. Runs nothing, so that what was checked once
-need not be checked again.
+Knows a teacher's fields; the one place that writes and reads them. Runs nothing, so that what was checked
+once need not be checked again.
 """
 
 from __future__ import annotations

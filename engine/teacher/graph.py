@@ -198,6 +198,6 @@ def _constant_note(names: Sequence[str]) -> str:
     shown = ", ".join(alike[:3]) + (f" and {len(alike) - 3} more" if len(alike) > 3 else "")
     kernels = "One kernel is" if len(names) == 1 else f"{len(names)} kernels are"
     return (
-        f"{kernels} not quantized: the model multiplies them with constants only, never with an image, so their"
-        f" result is a constant too ({shown})."
+        f"{kernels} not quantized: the model multiplies them with constants only, never with an image, so"
+        f" their result is a constant too ({shown})."
     )

@@ -1,4 +1,5 @@
-"""How large a graph may be before anything works on it: nodes once its functions are unfolded, tensors, batch.
+"""How large a graph may be before anything works on it: nodes once its functions are unfolded, tensors,
+batch.
 
 Knows counts only. What allocates or loops when it runs is bounded by `engine.guard`.
 """

@@ -79,7 +79,8 @@ def load_teacher(spec: str | Path | LoadRequest, **stated: Unpack[Stated]) -> Te
         if package not in _EXTRA:
             raise
         raise UserError(
-            f"{Path(request.spec).name} needs {package}, which is not installed. Run: {_pip_line(_EXTRA[package])}"
+            f"{Path(request.spec).name} needs {package}, which is not installed. Run:"
+            f" {_pip_line(_EXTRA[package])}"
         ) from error
     from engine.teacher.graph import restate
 

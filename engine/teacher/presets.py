@@ -1,4 +1,5 @@
-"""The preprocessings people use, by name: a wrong one is the most common reason for a teacher that sees nothing.
+"""The preprocessings people use, by name: a wrong one is the most common reason for a teacher that sees
+nothing.
 
 Knows numbers only. Size, layout and channels stay those of the model.
 """

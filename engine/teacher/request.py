@@ -1,5 +1,5 @@
-"""What is asked of `load_teacher`: a model by name, and what a person states about it. One form for the command
-line, Python and the app.
+"""What is asked of `load_teacher`: a model by name, and what a person states about it. One form for the
+command line, Python and the app.
 
 Knows the fields and how they change a preprocessing. Knows nothing of files or frameworks.
 """
@@ -48,10 +48,10 @@ class InputShape:
 class LoadRequest:
     """A model to load and everything stated about it; None means that the model itself is to say.
 
-    `spec` is a path, `timm:NAME` or `sample:NAME`; `arch` and `classes` belong to bare weights. `size` (height,
-    width) is the input size of a model that takes several. `preprocessing` replaces all of what the model says
-    about its input; the single parts (`mean`, `resize`, ...) replace only themselves, and `resize=0` squashes
-    images to the input size.
+    `spec` is a path, `timm:NAME` or `sample:NAME`; `arch` and `classes` belong to bare weights. `size`
+    (height, width) is the input size of a model that takes several. `preprocessing` replaces all of what the
+    model says about its input; the single parts (`mean`, `resize`, ...) replace only themselves, and
+    `resize=0` squashes images to the input size.
 
     >>> LoadRequest(spec="net.onnx", size=(48, 192)).preprocess(Preprocessing(32, 32)).width
     192
@@ -112,7 +112,9 @@ class LoadRequest:
 
     @classmethod
     def from_dict(cls, stated: Mapping[str, Any]) -> LoadRequest:
-        """Read back what `to_dict` returned, from JSON or not. Raises UserError for a field it does not know."""
+        """Read back what `to_dict` returned, from JSON or not. Raises UserError for a field it does not
+        know.
+        """
         unknown = sorted(set(stated) - {f.name for f in fields(cls)})
         if unknown:
             raise UserError(f"a teacher cannot be loaded with {unknown[0]!r}. Leave it out.")

@@ -143,7 +143,8 @@ def _speed(subjects: list[Subject]) -> list[str]:
         share = len(content) / len(float_model(s.teacher))
         rows.append(
             f"| {s.name} | {1 / found.ratio:.2f} ({1 / (found.ratio + found.spread):.2f} to"
-            f" {1 / max(found.ratio - found.spread, 1e-9):.2f}) | {SPEED_BAR} | {share:.1%} | {SIZE_BAR:.0%} |"
+            f" {1 / max(found.ratio - found.spread, 1e-9):.2f}) | {SPEED_BAR} | {share:.1%} |"
+            f" {SIZE_BAR:.0%} |"
         )
     return [
         "| W8A8 | × the float teacher's images/s | bar | file, share of float | bar |",
@@ -161,7 +162,8 @@ def _agreement(subjects: list[Subject]) -> list[str]:
         theirs = _quantize_static(s)
         shares = [float(np.mean(_run(content, test).argmax(axis=1) == classes)) for content in (ours, theirs)]
         rows.append(
-            f"| {s.name} | {shares[0]:.3f} | {shares[1]:.3f} | {shares[0] - shares[1]:+.3f} | {-AGREEMENT_BAR} |"
+            f"| {s.name} | {shares[0]:.3f} | {shares[1]:.3f} | {shares[0] - shares[1]:+.3f} |"
+            f" {-AGREEMENT_BAR} |"
         )
     return [
         "| min-max W8A8 | ours agrees with the teacher | quantize_static | difference | bar |",
@@ -180,7 +182,10 @@ def _mixed(subjects: list[Subject]) -> list[str]:
             for bits in (4, 3):
                 rows.append(_mixed_row(s, factory, probing, reference, bits))
     return [
-        "| teacher | best uniform candidate | its distance, nats | mixed at its memory | ratio | bar | fits |",
+        (
+            "| teacher | best uniform candidate | its distance, nats | mixed at its memory | ratio | bar |"
+            " fits |"
+        ),
         "|---|---|---|---|---|---|---|",
         *rows,
     ]
@@ -225,8 +230,8 @@ def _passes(subjects: list[Subject]) -> list[str]:
 
 
 def _quantize_static(s: Subject) -> bytes:
-    """Return onnxruntime's own W8A8 of the folded graph: min-max, per channel, range reduced where its kernels
-    would overflow.
+    """Return onnxruntime's own W8A8 of the folded graph: min-max, per channel, range reduced where its
+    kernels would overflow.
     """
     from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType, quantize_static
 

@@ -1,8 +1,8 @@
 """Model files against the bare loop a practitioner would write: one onnxruntime session, or one LiteRT
 interpreter, per core over the same prepared images.
 
-Ours is charged for starting its processes, normalising pixels, checks and storing; the loops get inputs ready made
-and are charged for their calls alone.
+Ours is charged for starting its processes, normalising pixels, checks and storing; the loops get inputs ready
+made and are charged for their calls alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Regret of `auto` and `calibrated` relative to the paper's rules, same subsets for all, on the shipped
 families or those of a folder.
 
-`python -m tests.benchmarks.bench_rules FOLDER [--noise KIND] [--label-trust TRUST]` takes the predictions files of a
-folder, e.g. from `sample_models.more_families`, or peers: candidates that were not made from the teacher. It prints
-every cell beside the best rule of the paper, and whether stated probabilities hold.
+`python -m tests.benchmarks.bench_rules FOLDER [--noise KIND] [--label-trust TRUST]` takes the predictions
+files of a folder, e.g. from `sample_models.more_families`, or peers: candidates that were not made from the
+teacher. It prints every cell beside the best rule of the paper, and whether stated probabilities hold.
 """
 
 import argparse
@@ -30,7 +30,9 @@ BEHIND, BEHIND_SHARE = 0.005, 1.1  # how far auto may lie behind the best rule o
 
 @dataclass(frozen=True)
 class Setting:
-    """How labels go wrong, what the recommendation is told of them, and how many samples are drawn per cell."""
+    """How labels go wrong, what the recommendation is told of them, and how many samples are drawn per
+    cell.
+    """
 
     noise: str = UNIFORM
     trust: LabelTrust = "normal"

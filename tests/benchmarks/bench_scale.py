@@ -1,4 +1,5 @@
-"""Rules on families larger than memory, against one numpy pass over the same file on one core; memory; growth.
+"""Rules on families larger than memory, against one numpy pass over the same file on one core; memory;
+growth.
 
 Each part runs in a process of its own, whose peak of resident memory is then its own. `python -m
 tests.benchmarks.bench_scale N` measures another number of images than 20,000, e.g. 50000.

@@ -20,12 +20,15 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / ".screenshots"
 _WAIT = 180_000  # milliseconds: reading a model and writing an export share the machine with other tests
 # Text and buttons whose right edge lies beyond the screen and that no scrolling container holds.
-_CLIPPED = """() => [...document.querySelectorAll('h1,h2,h3,p,button,label,img,canvas,[role=alert]')].filter(node => {
+_CLIPPED = """() => [
+  ...document.querySelectorAll('h1,h2,h3,p,button,label,img,canvas,[role=alert]')
+].filter(node => {
   const box = node.getBoundingClientRect();
   if (box.width === 0 || box.right <= window.innerWidth + 1) return false;
   for (let parent = node; parent; parent = parent.parentElement) {
     if (parent.getAttribute('data-testid') === 'stSidebar') return false;
-    if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(parent).overflowX) && parent.getAttribute('data-testid') !== 'stMain'
+    if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(parent).overflowX)
+        && parent.getAttribute('data-testid') !== 'stMain'
         && parent.getBoundingClientRect().right <= window.innerWidth + 1) return false;
   }
   return true;

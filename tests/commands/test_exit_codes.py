@@ -1,4 +1,6 @@
-"""What the command line says when something is wrong: one line and exit 2 for an input, 3 for a bug of ours."""
+"""What the command line says when something is wrong: one line and exit 2 for an input, 3 for a bug of
+ours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`predict --family` and `select --max-latency` on a tiny teacher: every kind of candidate from one command."""
+"""`predict --family` and `select --max-latency` on a tiny teacher: every kind of candidate from one
+command.
+"""
 
 from __future__ import annotations
 

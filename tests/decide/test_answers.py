@@ -37,7 +37,8 @@ def test_answers_are_the_models_own(family: Predictions, table) -> None:  # type
         ("disagreed", ()),
     ],
 )
-def test_each_filter_shows_what_it_says(table, which: Which, marked: tuple[int, ...]) -> None:  # type: ignore[no-untyped-def]
+# type: ignore[no-untyped-def]
+def test_each_filter_shows_what_it_says(table, which: Which, marked: tuple[int, ...]) -> None:
     shown = browse(table, LABELS, which, marked=marked)
     rows = set(range(len(table)))
     expected = {

@@ -1,4 +1,6 @@
-"""The gate: hand-worked drops, the words of its answer, and that stated confidence is kept on real families."""
+"""The gate: hand-worked drops, the words of its answer, and that stated confidence is kept on real
+families.
+"""
 
 import numpy as np
 import pytest
@@ -28,7 +30,9 @@ def test_costs_by_hand() -> None:
 
 
 def test_with_a_flat_expectation_it_is_the_t_interval_of_the_labels() -> None:
-    """Nothing to expect and nothing imagined beyond the labels' own variance: Student's interval with 8 more."""
+    """Nothing to expect and nothing imagined beyond the labels' own variance: Student's interval with 8
+    more.
+    """
     rng = np.random.default_rng(0)
     n, labels = 400, rng.integers(0, 2, 400)
     drop = np.tile([0.3, -0.1], (n, 1))  # the same whatever the image: the label alone decides
@@ -138,7 +142,9 @@ WORLDS: list[tuple[str, str, float, LabelTrust]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind", "rate", "trust"), WORLDS)
 def test_stated_confidence_is_kept(name: str, kind: str, rate: float, trust: LabelTrust) -> None:
-    """At 90 % the true drop on the test part lies below the bound in at least 88 % of draws, over candidates."""
+    """At 90 % the true drop on the test part lies below the bound in at least 88 % of draws, over
+    candidates.
+    """
     family = load_sample_predictions(name)
     assert family.candidates_test is not None
     assert family.labels_test is not None

@@ -1,4 +1,6 @@
-"""What stands above a recommendation: "Deploy" only where the evidence carries it, on families where it does not too."""
+"""What stands above a recommendation: "Deploy" only where the evidence carries it, on families where it does
+not too.
+"""
 
 from __future__ import annotations
 

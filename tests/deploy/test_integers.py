@@ -136,7 +136,9 @@ def test_no_two_codes_of_one_sign_overflow() -> None:
 
 
 def test_signed_and_unsigned_weights_give_the_same_answers() -> None:
-    """The signed kernel of processors without VNNI cuts sums; the unsigned one never does. They must agree."""
+    """The signed kernel of processors without VNNI cuts sums; the unsigned one never does. They must
+    agree.
+    """
     given = calibration(width=32)
     model = onnx.ModelProto.FromString(
         IntegerFactory(given).make(StaticRecipe("channel", "minmax", False)).content

@@ -51,7 +51,9 @@ def graph_of(teacher: Teacher) -> onnx.ModelProto:
 
 
 def test_moments_say_what_the_layers_put_out(calibration: Calibration) -> None:
-    """mean(W x) = W mean(x), and the second moments give the mean square of the outputs: onnxruntime's own."""
+    """mean(W x) = W mean(x), and the second moments give the mean square of the outputs: onnxruntime's
+    own.
+    """
     teacher, layers = calibration.teacher, collect_moments(calibration)
     assert set(layers) == set(teacher.weights)
     seen = values(graph_of(teacher), ["a", "d", "e"], calibration.images)

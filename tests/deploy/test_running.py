@@ -1,4 +1,6 @@
-"""A family of every kind in one run: built from the pool's own images, judged as the files that ship, timed."""
+"""A family of every kind in one run: built from the pool's own images, judged as the files that ship,
+timed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One way to a certified file for the command and the app: what they hand in, what it compares, what it refuses."""
+"""One way to a certified file for the command and the app: what they hand in, what it compares, what it
+refuses.
+"""
 
 from __future__ import annotations
 

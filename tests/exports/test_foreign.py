@@ -1,4 +1,6 @@
-"""Shipping somebody's file: the same bytes, a certificate that anyone can check, and a script for its runtime."""
+"""Shipping somebody's file: the same bytes, a certificate that anyone can check, and a script for its
+runtime.
+"""
 
 from __future__ import annotations
 

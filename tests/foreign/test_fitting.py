@@ -1,4 +1,6 @@
-"""The teacher's preprocessing at a file's own size, layout and channels; what owners state; integer ranges."""
+"""The teacher's preprocessing at a file's own size, layout and channels; what owners state; integer
+ranges.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every kind of file that other tools write, judged by us and run apart from us: the same probabilities to 1e-6."""
+"""Every kind of file that other tools write, judged by us and run apart from us: the same probabilities to
+1e-6.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,8 @@ def judged(pixels: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Pred
 def inputs(pixels: np.ndarray) -> np.ndarray:
     """The teacher's input written out: (n, 32, 32, 1), grey, mean 0.2 and deviation 0.3 of pixels 0..1.
 
-    In the float32 steps that the engine documents (pixel * a + b): quantizing on the fly turns a difference in
-    the last bit into another code.
+    In the float32 steps that the engine documents (pixel * a + b): quantizing on the fly turns a difference
+    in the last bit into another code.
     """
     return (pixels * np.float32(1 / 255 / 0.3) + np.float32(-0.2 / 0.3)).astype(np.float32)[..., None]
 
@@ -95,7 +97,9 @@ def run_tflite(path: Path, images: np.ndarray) -> np.ndarray:
 
 
 def as_probabilities(outputs: np.ndarray) -> np.ndarray:
-    """The Keras teacher returns logits, so softmax; where a converter kept a softmax, rows sum to one already."""
+    """The Keras teacher returns logits, so softmax; where a converter kept a softmax, rows sum to one
+    already.
+    """
     outputs = outputs.astype(np.float64)
     if (outputs >= 0).all() and np.allclose(outputs.sum(axis=1), 1, atol=0.03):
         return outputs / outputs.sum(axis=1, keepdims=True)

@@ -137,8 +137,8 @@ def _is_alive(pid: int) -> bool:
 
 def test_a_killed_parent_takes_its_child_and_folder_with_it(own_places: Path) -> None:
     code = (
-        "from tests.guard.test_run import TIGHT, guarded\nfrom dataclasses import replace\n"
-        "with guarded('tests.guard.misbehaving:sleep', {}, subject='x', limits=replace(TIGHT, seconds=60)): pass"
+        "from tests.guard.test_run import TIGHT, guarded\nfrom dataclasses import replace\nwith"
+        " guarded('tests.guard.misbehaving:sleep', {}, subject='x', limits=replace(TIGHT, seconds=60)): pass"
     )
     place = own_places / "tmp"
     parent = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(place)})

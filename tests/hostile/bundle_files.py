@@ -1,4 +1,6 @@
-"""Forged bundles: the hashes and the seal are right, since a forger can compute them; what they promise is not."""
+"""Forged bundles: the hashes and the seal are right, since a forger can compute them; what they promise is
+not.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def genuine(folder: Path) -> Path:
 
 
 def forge(folder: Path, target: Path, *, model: onnx.ModelProto | None = None, **fields: Any) -> Path:
-    """Copy a genuine bundle with another model in it or other fields in its certificate, and seal it again."""
+    """Copy a genuine bundle with another model in it or other fields in its certificate, and seal it
+    again.
+    """
     shutil.copytree(folder, target)
     content: dict[str, Any] = json.loads((target / "certificate.json").read_text())
     if model is not None:

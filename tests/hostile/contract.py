@@ -28,7 +28,9 @@ class Contract:
         self._root, self._capsys = root, capsys
 
     def run(self, *arguments: object, made: Sequence[str] = ()) -> str:
-        """Run a command; return what it said on stderr, empty if it succeeded. `made` may be new afterwards."""
+        """Run a command; return what it said on stderr, empty if it succeeded. `made` may be new
+        afterwards.
+        """
         before, started = self._files(), time.monotonic()
         self._capsys.readouterr()
         code = main([str(argument) for argument in arguments])
@@ -49,8 +51,8 @@ class Contract:
         paths = [path for path in self._root.rglob("*") if path.is_file() and path.suffix != ".log"]
         return {
             path.relative_to(self.folder if path.is_relative_to(self.folder) else self._root).as_posix()
-            + ("" if path.is_relative_to(self.folder) else " outside"): hashlib.sha256(
-                path.read_bytes()
-            ).hexdigest()
+            + ("" if path.is_relative_to(self.folder) else " outside"): (
+                hashlib.sha256(path.read_bytes()).hexdigest()
+            )
             for path in paths
         }

@@ -24,7 +24,9 @@ def classifier(
     stored: dict[str, np.ndarray] | None = None,
     batch: int | str = "batch",
 ) -> onnx.ModelProto:
-    """A classifier of four classes over (batch, 3, 8, 8) whose convolution reads `image`, made by `before`."""
+    """A classifier of four classes over (batch, 3, 8, 8) whose convolution reads `image`, made by
+    `before`.
+    """
     rng = np.random.default_rng(0)
     arrays = {
         "stem": rng.standard_normal((4, 3, 3, 3)).astype(np.float32),

@@ -147,7 +147,9 @@ def open_and_read(path: str) -> None:
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_strange_image_archives(name: str, contract: Contract) -> None:
-    """The same archives, their `candidates` called `images`: refused, and nothing left in the temporary folder."""
+    """The same archives, their `candidates` called `images`: refused, and nothing left in the temporary
+    folder.
+    """
     Path("images.npz").write_bytes(IMAGES[name].replace(b"candidates.npy", b"images.npy0000"))
     with zipfile.ZipFile("renamed.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("images.npy", stated("(40000, 1000, 4)") + bytes(40000 * 1000 * 4))

@@ -1,4 +1,6 @@
-"""A family too large for the server: opened where it lies, gone through by a job, then as quick as any other."""
+"""A family too large for the server: opened where it lies, gone through by a job, then as quick as any
+other.
+"""
 
 from __future__ import annotations
 

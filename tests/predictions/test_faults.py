@@ -1,4 +1,6 @@
-"""Faults in the store: swapped, cut and foreign results are computed again, and a full or closed disk is said."""
+"""Faults in the store: swapped, cut and foreign results are computed again, and a full or closed disk is
+said.
+"""
 
 from __future__ import annotations
 

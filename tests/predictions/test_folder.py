@@ -1,4 +1,6 @@
-"""A folder of shards is read wherever a file is: round trips, laziness, and one sentence for what can be wrong."""
+"""A folder of shards is read wherever a file is: round trips, laziness, and one sentence for what can be
+wrong.
+"""
 
 import errno
 import json

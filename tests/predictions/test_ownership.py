@@ -1,4 +1,6 @@
-"""Predictions that belong to the teacher, by fingerprint or, in older files, by what gives another model away."""
+"""Predictions that belong to the teacher, by fingerprint or, in older files, by what gives another model
+away.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,8 @@ def test_a_run_says_whose_predictions_it_made(tmp_path: Path) -> None:
         save_predictions(found, tmp_path / name)
         assert load_predictions(tmp_path / name).teacher_sha256 == TEACHER.fingerprint
     check_predictions(found, TEACHER)
-    check_predictions(
-        found, replace(TEACHER, name="other", class_names=tuple("wxyz"))
-    )  # names decide nothing
+    # names decide nothing
+    check_predictions(found, replace(TEACHER, name="other", class_names=tuple("wxyz")))
     with pytest.raises(UserError, match="of another model than tiny, or were made with other preprocessing"):
         check_predictions(found, tiny_teacher(seed=1))  # same shape, other weights
     with pytest.raises(UserError, match="other preprocessing"):

@@ -1,4 +1,6 @@
-"""The same bytes from a Ray cluster as from this machine, also when a node is killed; bad clusters in one line."""
+"""The same bytes from a Ray cluster as from this machine, also when a node is killed; bad clusters in one
+line.
+"""
 
 from __future__ import annotations
 

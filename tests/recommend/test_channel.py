@@ -9,7 +9,9 @@ from tests.families import softmax
 
 
 def test_confusions_by_hand() -> None:
-    """Two images of class 0 by the reference; the teacher leans to class 1 there, half an image a pair added."""
+    """Two images of class 0 by the reference; the teacher leans to class 1 there, half an image a pair
+    added.
+    """
     reference = np.array([[1.0, 0, 0], [1.0, 0, 0]])
     teacher = np.array([[0.6, 0.4, 0.0], [0.5, 0.3, 0.2]])
     found = confusions(reference, teacher)

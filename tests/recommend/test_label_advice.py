@@ -21,7 +21,9 @@ def test_suggests_rows_that_are_not_labeled_yet(family: Predictions) -> None:
 
 
 def test_lists_planted_wrong_labels_and_no_right_ones(family: Predictions) -> None:
-    """On the three images of which the teacher is surest, and right, the label becomes what it finds least likely."""
+    """On the three images of which the teacher is surest, and right, the label becomes what it finds least
+    likely.
+    """
     pool, clean = statistics_of(family), draw_sample(family.labels, 60, n_classes=10)
     teacher = family.teacher[clean.rows]
     surest = [i for i in np.argsort(-teacher.max(axis=1)) if teacher[i].argmax() == clean.labels[i]][:3]

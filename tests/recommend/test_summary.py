@@ -1,4 +1,6 @@
-"""What a verdict says it follows, in every world: children, peers, many labels, and labels checked by an expert."""
+"""What a verdict says it follows, in every world: children, peers, many labels, and labels checked by an
+expert.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from tests.families import softmax
 
 
 def family(seed: int, *, peers: bool) -> Predictions:
-    """Candidates that are the teacher with a little noise, or models of their own; the teacher's peer is wrong."""
+    """Candidates that are the teacher with a little noise, or models of their own; the teacher's peer is
+    wrong.
+    """
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 5, 300)
     truth = 3.0 * np.eye(5)[labels]

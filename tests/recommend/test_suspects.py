@@ -86,8 +86,8 @@ def test_a_teacher_that_is_sure_and_wrong_makes_no_label_suspect() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 100])
 def test_precision_comes_first(n: int) -> None:
-    """On the shipped families: of listed labels at least 70 % are wrong when 10 % were flipped, and of clean labels
-    at most 1 in 50 is listed.
+    """On the shipped families: of listed labels at least 70 % are wrong when 10 % were flipped, and of clean
+    labels at most 1 in 50 is listed.
     """
     right, wrong, clean = 0, 0, 0
     for name in sample_names():

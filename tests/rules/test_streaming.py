@@ -1,5 +1,5 @@
-"""Statistics in blocks, in float32 and on demand: equal to loops and to numpy on the whole, and nothing read in
-vain.
+"""Statistics in blocks, in float32 and on demand: equal to loops and to numpy on the whole, and nothing read
+in vain.
 """
 
 import numpy as np
@@ -75,9 +75,8 @@ def test_float32_for_big_families_moves_no_pick(monkeypatch, dtype, seed):
 
 
 def test_every_float16_is_decoded_as_numpy_converts_it():
-    every = np.arange(0, 0x7C00, dtype=np.uint16).view(np.float16)[
-        None
-    ]  # all that are finite and not negative
+    # all that are finite and not negative
+    every = np.arange(0, 0x7C00, dtype=np.uint16).view(np.float16)[None]
     decoder = Decoder(every.dtype, 1e-8)
     expected = np.maximum(every.astype(np.float64), 1e-8)
     out = np.empty(every.shape)

@@ -1,5 +1,5 @@
-"""How far an imported graph may be from its source: rounding that large scores magnify passes, a wrong graph does
-not. The source is the same graph in onnx's reference evaluator, which sums in NumPy.
+"""How far an imported graph may be from its source: rounding that large scores magnify passes, a wrong graph
+does not. The source is the same graph in onnx's reference evaluator, which sums in NumPy.
 """
 
 from __future__ import annotations

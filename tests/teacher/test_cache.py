@@ -1,5 +1,5 @@
-"""Import once: the same file with the same options comes out of the store unchanged; whatever is not whole, not
-unaltered or not ours is imported anew.
+"""Import once: the same file with the same options comes out of the store unchanged; whatever is not whole,
+not unaltered or not ours is imported anew.
 """
 
 from __future__ import annotations

@@ -180,7 +180,9 @@ def test_a_shared_kernel_appears_once_and_products_of_activations_do_not() -> No
 
 
 def test_a_weight_that_meets_constants_only_is_no_kernel_and_is_named() -> None:
-    """A network that makes position biases: two layers on stored coordinates, added to what the image gives."""
+    """A network that makes position biases: two layers on stored coordinates, added to what the image
+    gives.
+    """
     arrays = {
         "coordinates": np.ones((4, 2), np.float32),
         "mlp.1.weight": np.ones((2, 3), np.float32),

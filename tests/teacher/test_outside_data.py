@@ -1,4 +1,5 @@
-"""Outside data: one walk finds every tensor of a model, wherever a graph can hold one, and one rule confines it.
+"""Outside data: one walk finds every tensor of a model, wherever a graph can hold one, and one rule confines
+it.
 
 The oracle for "every" is protobuf's own reflection over all fields.
 """

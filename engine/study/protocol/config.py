@@ -33,8 +33,8 @@ class StudyConfig:
     which serves as the main one, add every rule as `ce-combo@floor=1e-12`. repetitions None means the
     paper's: 25 with clean labels, 10 with corrupted ones; the complete pool with clean labels is evaluated
     once in any case. noise is how labels go wrong at those rates, see `NOISE_KINDS`; noise_matrix holds the
-    weights of wrong classes, a row per true class, for the kind "matrix". label_trust is what the recommendation
-    is told of the labels.
+    weights of wrong classes, a row per true class, for the kind "matrix". label_trust is what the
+    recommendation is told of the labels.
     """
 
     budgets: tuple[int, ...] = (10, 25, 50, 100, 150, 300)
@@ -62,7 +62,8 @@ class StudyConfig:
         _refuse_unknown("label trust", (self.label_trust,), LABEL_TRUSTS)
         if (self.noise == MATRIX) != (self.noise_matrix is not None):
             raise UserError(
-                f"the noise is {self.noise!r} and {'no' if self.noise_matrix is None else 'a'} matrix is given.",
+                f"the noise is {self.noise!r} and {'no' if self.noise_matrix is None else 'a'} matrix is"
+                " given.",
                 "Give a matrix with the noise that is drawn from one, and with no other.",
                 option="noise",
             )

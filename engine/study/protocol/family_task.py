@@ -1,4 +1,5 @@
-"""One family of a study from its file to its tables on disk, the rows last: that is the mark of a finished family.
+"""One family of a study from its file to its tables on disk, the rows last: that is the mark of a finished
+family.
 
 Knows which tables a family leaves. The protocol itself is in `one_family`.
 """
@@ -45,8 +46,8 @@ def finish(task: Task, rows: Sequence[pd.DataFrame], described: tuple[pd.DataFra
     table = joined_rows(rows)
     if not len(table):
         return (
-            "no rule, label budget or memory budget applies to it. Lower the label budgets or raise the memory"
-            " budget."
+            "no rule, label budget or memory budget applies to it. Lower the label budgets or raise the"
+            " memory budget."
         )
     write_csv(described[0], task.part("candidates"))
     write_csv(described[1], task.part("attenuation"))

@@ -33,10 +33,11 @@ NOISE_KINDS: dict[str, str] = {
 ANNOTATOR_RATES = (0.2, 0.4, 0.8, 1.2, 2.4)
 HABIT = 0.5  # share of an annotator's errors that are always the same mistake for a class
 MOST = 0.95  # no label is wrong more surely than this, however hard its image
+# the former is the protocol's for uniform noise, here with a stream of its own
 _SEED, _HANDS_SEED = (
     9_500,
     9_400,
-)  # the former is the protocol's for uniform noise, here with a stream of its own
+)
 _SMALLEST = 1e-3  # weight of a confusion that the teacher never makes
 
 
@@ -102,7 +103,8 @@ def label_noise(
 
 
 def teacher_confusion(teacher: Floats, labels: Ints) -> Floats:
-    """Return how the teacher confuses classes, (K, K): its mean probability of each wrong class, by true class.
+    """Return how the teacher confuses classes, (K, K): its mean probability of each wrong class, by true
+    class.
 
     Rows sum to one, the diagonal is zero; a class without labels is confused with all others alike.
     """
@@ -134,7 +136,9 @@ def _stated(matrix: Sequence[Sequence[float]] | None, n_classes: int) -> Floats:
 
 
 def _hard_images(predictions: Predictions) -> tuple[Floats, Floats]:
-    """Propensity = share of candidates outvoted on an image; wrong classes as the candidates answer on average."""
+    """Propensity = share of candidates outvoted on an image; wrong classes as the candidates answer on
+    average.
+    """
     answers = np.asarray(predictions.candidates).argmax(axis=2)
     votes = np.stack([(answers == label).mean(axis=0) for label in range(predictions.n_classes)], axis=1)
     return 1 - votes.max(axis=1) + _SMALLEST, np.asarray(predictions.candidates, dtype=np.float64).mean(
@@ -143,7 +147,9 @@ def _hard_images(predictions: Predictions) -> tuple[Floats, Floats]:
 
 
 def _hands(labels: Ints, n_classes: int) -> tuple[Floats, Floats]:
-    """Each image is labeled by one of the annotators; half of a hand's errors on a class are its habitual one."""
+    """Each image is labeled by one of the annotators; half of a hand's errors on a class are its habitual
+    one.
+    """
     rng = np.random.default_rng(_HANDS_SEED)
     hand = rng.integers(0, len(ANNOTATOR_RATES), len(labels))
     habits = (

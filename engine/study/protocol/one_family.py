@@ -47,8 +47,8 @@ _BATCH_VALUES = 3_000_000  # values per term gathered at once, which bounds a wo
 
 @dataclass(frozen=True)
 class Cell:
-    """A part of the protocol that can run on its own: one floor, and the draws of one number of labels, or what
-    needs none (LABEL_FREE_CELL), or the labels that `label-next` asks for (ACTIVE_CELL).
+    """A part of the protocol that can run on its own: one floor, and the draws of one number of labels, or
+    what needs none (LABEL_FREE_CELL), or the labels that `label-next` asks for (ACTIVE_CELL).
     """
 
     floor: float

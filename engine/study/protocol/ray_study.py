@@ -1,7 +1,7 @@
 """A study on a Ray cluster: one task for each family and cell, the same tables as on this machine.
 
-Knows tasks and their answers. A family's tables are written when all its cells are there, so an interrupted study
-goes on with the families that are left.
+Knows tasks and their answers. A family's tables are written when all its cells are there, so an interrupted
+study goes on with the families that are left.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def outcomes_on_ray(
 
 
 def run_cell(task: Task, cell: Cell | None, content: bytes | None) -> dict[str, Any]:
-    """Study one cell of a family, or describe it (no cell): {"tables": ...} or {"reason": why it cannot take part}.
+    """Study one cell of a family, or describe it (no cell): {"tables": ...} or {"reason": why it cannot take
+    part}.
 
     Runs on a node. `content` is the predictions file where the node does not see it.
     """
@@ -107,7 +108,9 @@ class _Campaign:
         self._out: dict[Any, tuple[_Family, Cell | None]] = {}
 
     def run(self, todo: Sequence[Task]) -> Iterator[tuple[str, str | None]]:
-        """Yield (family, reason or None) in the order they finish; unfinished ones are dropped when cancelled."""
+        """Yield (family, reason or None) in the order they finish; unfinished ones are dropped when
+        cancelled.
+        """
         families = [_Family(task, (None, *cells_of(task.config))) for task in todo]
         waiting = deque((family, cell) for family in families for cell in family.cells)
         contents: dict[str, Any] = {}
@@ -148,8 +151,8 @@ class _Campaign:
             except self._ray.exceptions.RayError as error:
                 reason = (str(error).strip().splitlines() or [type(error).__name__])[-1][:200]
                 raise UserError(
-                    f"the cluster lost {family.task.family} for good ({reason}). Finished families are kept: run"
-                    " again."
+                    f"the cluster lost {family.task.family} for good ({reason}). Finished families are kept:"
+                    " run again."
                 ) from None
             if not family.is_settled and family.take(cell, found):
                 yield family.task.family, family.write()

@@ -239,8 +239,8 @@ def _require_known_operators(graph: onnx.ModelProto) -> None:
 
 
 def _store_captured(graph: onnx.GraphProto, concrete: Any) -> None:
-    """Turn constants that the traced function captured, which tf2onnx leaves as inputs, into initializers: the
-    mean of a Normalization layer, say.
+    """Turn constants that the traced function captured, which tf2onnx leaves as inputs, into initializers:
+    the mean of a Normalization layer, say.
     """
     inputs = {value.name for value in graph.input}
     captured = concrete.captured_inputs

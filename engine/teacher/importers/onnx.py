@@ -40,8 +40,9 @@ def import_graph(
     """Import an ONNX classifier from its bytes or its path; a file written by `engine.teacher.graph.save`
     describes itself.
 
-    What is stated here wins over the file's metadata; `shape` is needed where the file leaves it open. Raises UserError for a file that is damaged, reaches outside its folder, is too large, or is no
-    image classifier with one input and one output.
+    What is stated here wins over the file's metadata; `shape` is needed where the file leaves it open. Raises
+    UserError for a file that is damaged, reaches outside its folder, is too large, or is no image classifier
+    with one input and one output.
     """
     path = None if isinstance(model, bytes) else Path(model)
     proto = parse(_content(model, max_bytes), path.name if path else "the model")

@@ -25,14 +25,16 @@ from engine.types import UserError
 _INSTEAD = "Save it again with torch.export.save from a plain torch.nn.Module, or export it to ONNX."
 _ENTRIES = re.compile(
     r"archive_format|archive_version|byteorder|\.data/(version|serialization_id)|models/model\.json"
-    r"|data/weights/(weight_\d+|model_weights_config\.json)|data/constants/(tensor_\d+|model_constants_config\.json)"
+    r"|data/weights/(weight_\d+|model_weights_config\.json)"
+    r"|data/constants/(tensor_\d+|model_constants_config\.json)"
     r"|data/sample_inputs/model\.pt"
 )
 _CONFIGS = ("data/weights/model_weights_config.json", "data/constants/model_constants_config.json")
 _PROGRAM = "models/model.json"
 _EXAMPLES = "data/sample_inputs/model.pt"
 _TARGETS = re.compile(
-    r"torch\.ops\.(aten|prims)\.\w+(\.\w+)?|torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast)"
+    r"torch\.ops\.(aten|prims)\.\w+(\.\w+)?"
+    r"|torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast)"
     r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|pow|neg|eq|ne|lt|le|gt|ge|and_|or_|not_)"
     r"|torch\.sym_(float|int|max|min|not|sum|sqrt|ite)|math\.(ceil|floor|trunc)",
     re.ASCII,

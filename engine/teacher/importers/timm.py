@@ -61,8 +61,8 @@ def import_pretrained(
     except _download_errors() as error:
         raise UserError(
             f"the pretrained weights of {name!r} cannot be downloaded ({type(error).__name__}).",
-            "Check the connection, or download the checkpoint elsewhere and give the file with its architecture"
-            " and number of classes.",
+            "Check the connection, or download the checkpoint elsewhere and give the file with its"
+            " architecture and number of classes.",
             option=("arch", "classes"),
         ) from error
     return _import(
@@ -124,8 +124,8 @@ def import_weights(
 
 
 def timm_preprocessing(model: torch.nn.Module, shape: InputShape = _UNSTATED) -> Preprocessing:
-    """The preprocessing in the model's timm data config, for images of another size or in grey if `shape` says
-    so.
+    """The preprocessing in the model's timm data config, for images of another size or in grey if `shape`
+    says so.
 
     timm states mean and std for three channels; grey takes their averages.
     """

@@ -115,8 +115,8 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
 def _reference(
     model: torch.nn.Module, input_shape: tuple[int, int, int], preprocessing: Preprocessing
 ) -> Reference:
-    """The model's answers to the images that the graph will be examined with, computed once and before the long
-    part: they also show whether it takes them.
+    """The model's answers to the images that the graph will be examined with, computed once and before the
+    long part: they also show whether it takes them.
     """
     probes = probe_images(preprocessing)
     if probes[0].shape[1:] != input_shape:  # refused later, in words about the preprocessing

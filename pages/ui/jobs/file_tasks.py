@@ -1,4 +1,6 @@
-"""Background work on model files that a visitor already has: look into them, and ship one. Runs in a job's process."""
+"""Background work on model files that a visitor already has: look into them, and ship one. Runs in a job's
+process.
+"""
 
 from __future__ import annotations
 

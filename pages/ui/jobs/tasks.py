@@ -173,9 +173,13 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known
     images = open_target(desk.folder, target, hosting().limits) if target else None
     order = ExportOrder(
         teacher=teacher,
-        recipe=recipe
-        if isinstance(recipe, Recipe)
-        else ready_file(teacher, recipe, store=desk.folder / "store", predictions=predictions, images=images),
+        recipe=(
+            recipe
+            if isinstance(recipe, Recipe)
+            else ready_file(
+                teacher, recipe, store=desk.folder / "store", predictions=predictions, images=images
+            )
+        ),
         predictions=predictions,
         images=images,
         evidence=known["evidence"],

@@ -19,10 +19,11 @@ from pages.ui.workspace.folder import is_locked, locked, remove
 
 _SAVE_SECONDS = 0.3
 _WAIT_SECONDS = 0.3
+# these take minutes; reading a model, looking at images or writing a file does not
 _LONG = (
     "predict",
     "study",
-)  # these take minutes; reading a model, looking at images or writing a file does not
+)
 
 
 class CancelledError(Exception):

@@ -1,4 +1,6 @@
-"""The parts of the Compare page: teacher and two candidates side by side, who loses what, and where they differ."""
+"""The parts of the Compare page: teacher and two candidates side by side, who loses what, and where they
+differ.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _SIDE = 140
 
 
 def pick_two(session: Session) -> tuple[str, str]:
-    """Which two candidates to compare: at first the chosen or recommended one, and the closest to the teacher."""
+    """Which two candidates to compare: at first the chosen or recommended one, and the closest to the
+    teacher.
+    """
     names = list(session.require_predictions().names)
     decision = session.decision
     first = session.record.chosen if session.record.chosen in names else decision.recommended.name

@@ -1,5 +1,5 @@
-"""What deploying takes, on the Choose page: the limit on time, the picture of memory and time, and the bits of
-each layer of a mixed candidate.
+"""What deploying takes, on the Choose page: the limit on time, the picture of memory and time, and the bits
+of each layer of a mixed candidate.
 """
 
 from __future__ import annotations

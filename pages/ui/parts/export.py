@@ -38,8 +38,8 @@ def missing_teacher(session: Session) -> None:
     with st.container(border=True), user_errors():
         if session.record.sample and SAMPLES[session.record.sample].files:
             st.markdown(
-                ":material/info: **These candidates are files, which ship as they are.** Open the MobileNet sample"
-                " and add the files on the Candidates page to export one with its certificate."
+                ":material/info: **These candidates are files, which ship as they are.** Open the MobileNet"
+                " sample and add the files on the Candidates page to export one with its certificate."
             )
         elif session.record.sample:
             st.markdown(

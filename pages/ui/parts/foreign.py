@@ -1,4 +1,6 @@
-"""Files a visitor already has: where they come from, what each was found to be, and the certificate of one."""
+"""Files a visitor already has: where they come from, what each was found to be, and the certificate of
+one.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def files_section(session: Session) -> None:
     """Judge files you already have: take them in, and show a card for each."""
     st.subheader("Judge files you already have", anchor=False)
     st.caption(
-        "Quantized by any tool: .onnx of every kind, .tflite, .keras, .h5, .pt2. Each file runs as it is, in its"
-        " own runtime; the bytes judged are the bytes you ship."
+        "Quantized by any tool: .onnx of every kind, .tflite, .keras, .h5, .pt2. Each file runs as it is, in"
+        " its own runtime; the bytes judged are the bytes you ship."
     )
     with st.expander("Add files", expanded=not session.record.files):
         _source(session)
@@ -53,7 +55,9 @@ def _source(session: Session) -> None:
             type=_TYPES,
             accept_multiple_files=True,
             key="model-files",
-            help="A NAME.json beside NAME.onnx states its own preprocessing: scale, mean, std, order, resize.",
+            help=(
+                "A NAME.json beside NAME.onnx states its own preprocessing: scale, mean, std, order, resize."
+            ),
         )
         if st.button("Look into these files", disabled=not files):
             upload_files(session, files)
@@ -99,8 +103,9 @@ def _card(model: ModelFile, agreement: Agreement | None) -> None:
             st.caption("Its agreement with the teacher shows after the run.")
         elif agreement.is_chance:
             st.markdown(
-                f":material/warning: **Agrees with the teacher on {share(agreement.share)} of the images, no more"
-                " than chance: most likely its images are prepared in another way than it was trained with.**"
+                f":material/warning: **Agrees with the teacher on {share(agreement.share)} of the images, no"
+                " more than chance: most likely its images are prepared in another way than it was trained"
+                " with.**"
             )
         else:
             st.markdown(f"Agrees with the teacher on **{share(agreement.share)}** of the images.")

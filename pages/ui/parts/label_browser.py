@@ -1,4 +1,6 @@
-"""Look through the labels: pictures with what people and models say of them, filters, and a way to correct each."""
+"""Look through the labels: pictures with what people and models say of them, filters, and a way to correct
+each.
+"""
 
 from __future__ import annotations
 

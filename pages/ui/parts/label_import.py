@@ -63,8 +63,10 @@ def _from_the_file(session: Session) -> None:
         known,
         default=current,
         key=f"reveal-{current}",
-        help="This pool is fully labeled. Take a few labels, as if only those had been collected. Labels you"
-        " gave yourself stay.",
+        help=(
+            "This pool is fully labeled. Take a few labels, as if only those had been collected. Labels you"
+            " gave yourself stay."
+        ),
     )
     if n is not None and n != current:
         reveal_labels(session, n)

@@ -74,8 +74,8 @@ def page_head(session: Session, page: str, question: str) -> None:
     st.caption(question)
     if session.is_lost:
         st.warning(
-            "The session this address names is not here: it expired, was deleted, or the address is incomplete."
-            " You are in a new one.",
+            "The session this address names is not here: it expired, was deleted, or the address is"
+            " incomplete. You are in a new one.",
             icon=":material/link_off:",
         )
     if session.mismatch:

@@ -1,4 +1,6 @@
-"""Small pictures of pool images, each made once: a page of thumbnails must not decode its files on every click."""
+"""Small pictures of pool images, each made once: a page of thumbnails must not decode its files on every
+click.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the teacher sees and answers on twelve images: a wrong normalisation shows here before the long run."""
+"""What the teacher sees and answers on twelve images: a wrong normalisation shows here before the long
+run.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ def preview_box(session: Session, teacher: TeacherFacts) -> None:
                     st.caption(f"{plain(teacher.class_names[k][:24])} {share(p)}")
     low, high = found["range"]
     st.caption(
-        f"The pictures are cropped and resized as the teacher gets them; its numbers run from {number(low)} to"
-        f" {number(high)}. If its answers make no sense, correct the preprocessing."
+        f"The pictures are cropped and resized as the teacher gets them; its numbers run from {number(low)}"
+        f" to {number(high)}. If its answers make no sense, correct the preprocessing."
     )
     link("teacher", "Preprocessing and class names")
 
@@ -73,4 +75,7 @@ def preview_words(found: dict[str, Any], teacher: TeacherFacts) -> str:
         return (
             f"The teacher is hardly surer than guessing (on average {share(sure)}): check the preprocessing"
         )
-    return f"The teacher gives {len(set(firsts))} different answers on {counted(n, 'image')}, {share(sure)} sure on average"
+    return (
+        f"The teacher gives {len(set(firsts))} different answers on {counted(n, 'image')}, {share(sure)} sure"
+        " on average"
+    )

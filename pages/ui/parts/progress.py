@@ -67,7 +67,9 @@ def _poll(session: Session, kind: str, title: str) -> None:
 
 
 def running_jobs(session: Session) -> None:
-    """Every job that is at work, with its time left: on all pages, so that nobody wonders whether it goes on."""
+    """Every job that is at work, with its time left: on all pages, so that nobody wonders whether it goes
+    on.
+    """
     if any(_is_alive(session, kind) for kind in JOB_PAGES):
         _poll_all(session)
 

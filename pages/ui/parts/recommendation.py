@@ -1,4 +1,6 @@
-"""The answer of the Choose page in one card: what to deploy, how good it is, how sure that is, ways to go on."""
+"""The answer of the Choose page in one card: what to deploy, how good it is, how sure that is, ways to go
+on.
+"""
 
 from __future__ import annotations
 

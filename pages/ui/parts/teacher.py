@@ -51,8 +51,10 @@ def input_fields(key: str) -> LoadRequest:
         SIZE.strip("“”"),
         key=f"{key}-size",
         placeholder="96 or 48x192",
-        help="Height x width in pixels, for a model that takes several sizes or was fine-tuned at another one."
-        " Empty: what the model says.",
+        help=(
+            "Height x width in pixels, for a model that takes several sizes or was fine-tuned at another one."
+            " Empty: what the model says."
+        ),
     )
     channels = columns[1].selectbox(
         CHANNELS.strip("“”"), _CHANNELS, key=f"{key}-channels", format_func=_channel_words

@@ -10,7 +10,9 @@ from pages.ui.session.state import Session
 
 
 def wait_for_statistics(session: Session) -> None:
-    """Go on at once if the family is small or was gone through; otherwise start that, show it, and stop here."""
+    """Go on at once if the family is small or was gone through; otherwise start that, show it, and stop
+    here.
+    """
     if session.has_statistics:
         return
     job = watch_job(session, "weigh", "Going through the predictions")

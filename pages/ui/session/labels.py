@@ -1,4 +1,5 @@
-"""What clicks do to the labels of a session: label, correct, put aside, take files in, undo, redo. Draws nothing.
+"""What clicks do to the labels of a session: label, correct, put aside, take files in, undo, redo. Draws
+nothing.
 
 Every change is on the disk, synced, before the page is drawn again.
 """

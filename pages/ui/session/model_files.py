@@ -1,4 +1,6 @@
-"""What a visitor's clicks do about model files they already have: take them in, let them compete, drop them."""
+"""What a visitor's clicks do about model files they already have: take them in, let them compete, drop
+them.
+"""
 
 from __future__ import annotations
 

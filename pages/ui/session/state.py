@@ -141,7 +141,9 @@ class Session:
         self.save()
 
     def keep_labels(self) -> None:
-        """Labels belong to their images: before the images change, a copy of the work is kept as a project."""
+        """Labels belong to their images: before the images change, a copy of the work is kept as a
+        project.
+        """
         if self.has_own_labels:
             keep_copy(self.folder, without=("store", "jobs", "incoming"))
 
@@ -191,7 +193,9 @@ class Session:
 
     @property
     def recipes(self) -> tuple[AnyRecipe, ...]:
-        """The family to run: the grid, or one of those people deploy, which depends on the teacher's layers."""
+        """The family to run: the grid, or one of those people deploy, which depends on the teacher's
+        layers.
+        """
         from engine.family.families import make_family, parse_family
         from engine.family.recipes import custom_family
 
@@ -202,8 +206,8 @@ class Session:
 
     @property
     def predictions_path(self) -> Path | None:
-        """The file of the predictions that count, or their folder: run here, uploaded, opened in place, or shipped
-        with the sample.
+        """The file of the predictions that count, or their folder: run here, uploaded, opened in place, or
+        shipped with the sample.
         """
         path = self.folder / "predictions.npz"
         if path.exists():

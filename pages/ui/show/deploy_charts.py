@@ -1,5 +1,5 @@
-"""Charts of what deploying a candidate takes: memory against time, and the bits of each layer. A table goes in,
-a chart comes out.
+"""Charts of what deploying a candidate takes: memory against time, and the bits of each layer. A table goes
+in, a chart comes out.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ ENDS = 20  # classes shown at each end
 
 
 def both_ends(counts: pd.DataFrame, column: str = "labels") -> pd.DataFrame:
-    """Return the rows with the most and the fewest in a column, most first; all of them, as they are, if they are
-    few.
+    """Return the rows with the most and the fewest in a column, most first; all of them, as they are, if they
+    are few.
     """
     if len(counts) <= 2 * ENDS:
         return counts

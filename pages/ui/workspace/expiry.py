@@ -1,4 +1,6 @@
-"""Expired sessions leave while the server runs, not only when somebody arrives. Knows a thread and its interval."""
+"""Expired sessions leave while the server runs, not only when somebody arrives. Knows a thread and its
+interval.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Projects: pieces of work that were put away, beside the one at hand. Knows folders; nothing of Streamlit.
 
-The work at hand lies at the top of a session's folder; each project is a folder below `projects` with the same
-files. Putting away and taking up again are renames: nothing is copied, nothing half done is left behind.
+The work at hand lies at the top of a session's folder; each project is a folder below `projects` with the
+same files. Putting away and taking up again are renames: nothing is copied, nothing half done is left behind.
 """
 
 from __future__ import annotations

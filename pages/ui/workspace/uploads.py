@@ -1,4 +1,5 @@
-"""Uploaded images as one target: a single archive or array as it is, several archives and images as one folder.
+"""Uploaded images as one target: a single archive or array as it is, several archives and images as one
+folder.
 
 Knows files and their limits. Nothing outside the folder it is given is touched.
 """

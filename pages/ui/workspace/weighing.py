@@ -1,4 +1,5 @@
-"""Statistics of a family too large for the server: made by a job, kept in the session's folder, read from there.
+"""Statistics of a family too large for the server: made by a job, kept in the session's folder, read from
+there.
 
 Knows when they are needed and whether they are there. Computes nothing.
 """

@@ -1,4 +1,6 @@
-"""The plan of a study: names of families, what is left out and why, and fingerprints that see every change."""
+"""The plan of a study: names of families, what is left out and why, and fingerprints that see every
+change.
+"""
 
 from __future__ import annotations
 

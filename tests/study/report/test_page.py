@@ -223,8 +223,8 @@ def test_wrong_options_are_one_line_and_exit_2(
 
 def test_a_study_loads_no_plotting_until_it_draws() -> None:
     code = (
-        "import sys, engine.study.protocol.run, engine.study.tables.catalog, engine.study.report.page; print('altair' in"
-        " sys.modules, 'vl_convert' in sys.modules)"
+        "import sys, engine.study.protocol.run, engine.study.tables.catalog, engine.study.report.page;"
+        " print('altair' in sys.modules, 'vl_convert' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]

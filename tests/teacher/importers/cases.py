@@ -198,8 +198,8 @@ def keras_gelu() -> Any:
 
 
 def levit() -> Case:
-    """Attention biases that are looked up, and kept from one run to the next; they and the weights of the norms
-    behind attention are nought in a new model.
+    """Attention biases that are looked up, and kept from one run to the next; they and the weights of the
+    norms behind attention are nought in a new model.
     """
     model = timm().create_model("levit_128s", num_classes=7)
     torch.manual_seed(1)

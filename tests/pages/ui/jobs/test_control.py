@@ -130,8 +130,8 @@ def test_a_long_job_of_another_visitor_does_not_block_a_short_one(folder: Path, 
 
 def test_worker_outlives_the_process_that_started_it(folder: Path, images: Path) -> None:
     code = (
-        f"from pathlib import Path; from pages.ui.jobs import control; control.start(Path({str(folder)!r}), 'check',"
-        f" target={str(images)!r})"
+        f"from pathlib import Path; from pages.ui.jobs import control; control.start(Path({str(folder)!r}),"
+        f" 'check', target={str(images)!r})"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[4])
     wait_for(folder, "check", "done")

@@ -1,4 +1,6 @@
-"""Projects: putting away and taking up lose nothing; a stranger's project file cannot reach out of its folder."""
+"""Projects: putting away and taking up lose nothing; a stranger's project file cannot reach out of its
+folder.
+"""
 
 from __future__ import annotations
 
