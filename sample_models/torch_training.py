@@ -46,8 +46,8 @@ def fit(
     model.train()
     for _ in range(schedule.epochs):
         order = torch.randperm(len(inputs), generator=generator)
-        # type: ignore[no-untyped-call]
-        for rows in order[: len(order) // schedule.batch * schedule.batch].split(schedule.batch):
+        whole = order[: len(order) // schedule.batch * schedule.batch]
+        for rows in whole.split(schedule.batch):  # type: ignore[no-untyped-call]
             # temperature^2 keeps the size of the gradient independent of the temperature (Hinton et al.,
             # 2015)
             loss = temperature**2 * cross_entropy(model(inputs[rows]) / temperature, targets[rows])

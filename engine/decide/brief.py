@@ -1,5 +1,5 @@
-"""The decision in brief: everything a person who signs it off should read of one candidate, as plain data and in
-sentences.
+"""The decision in brief: everything a person who signs it off should read of one candidate, as plain data and
+in sentences.
 
 Knows what is said and how. How it is found is `briefing`'s; knows no file and no layout.
 """
@@ -86,7 +86,8 @@ class Brief:
 
 
 def overrides_words(taken: Standing, recommended: Standing) -> str:
-    """Say that a candidate was taken in another one's place, and how likely each is to be as good as the best.
+    """Say that a candidate was taken in another one's place, and how likely each is to be as good as the
+    best.
 
     >>> overrides_words(Standing(name="b"), Standing(name="a", probability=0.93))
     'b overrides the recommendation a (p = 0.93)'
@@ -127,8 +128,8 @@ class Table:
 
 
 def table_of(brief: Brief) -> Table:
-    """Return the numbers of teacher, pick and (where it was overridden) the recommended candidate, with a measure
-    in the first column.
+    """Return the numbers of teacher, pick and (where it was overridden) the recommended candidate, with a
+    measure in the first column.
     """
     columns = {f"teacher: {brief.teacher.name}": _cells(brief.teacher, is_float=True)}
     columns[f"taken: {brief.pick.name}"] = _cells(brief.pick)
@@ -171,8 +172,8 @@ def compared_words(brief: Brief) -> str:
     )
     if brief.budget is not None:
         words += (
-            f", of which {brief.n_admissible} fit the memory budget of {100 * brief.budget:.1f} % of the float"
-            " weights"
+            f", of which {brief.n_admissible} fit the memory budget of {100 * brief.budget:.1f} % of the"
+            " float weights"
         )
     rule = f" They were ranked by {rule_title(brief.method)}." if brief.method else ""
     return f"{words}.{rule}"

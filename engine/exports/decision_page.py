@@ -17,7 +17,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 16, 44
 
 def decision_page(brief: Brief) -> str:
     """Return the decision as one HTML page that loads nothing else."""
-    made = f"<p class=soft>{escape(brief.title)}{' · ' if brief.title and brief.made else ''}{escape(brief.made)}</p>"
+    made = f"<p class=soft>{escape(' · '.join(filter(None, (brief.title, brief.made))))}</p>"
     foot = "<p class=soft>Made by Anchorpoint.</p>"
     return page(
         f"Decision: {brief.pick.name}", f"<h1>Which model to deploy</h1>{made}{decision_html(brief)}{foot}"
@@ -66,8 +66,8 @@ def _picture(brief: Brief) -> str:
         )
     title = f"{len(brief.dots)} candidates: share {what} against weight memory"
     return (
-        f'<h2>All candidates</h2><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">'
-        f"{_axes(widest, what)}{teacher}{marks}</svg>"
+        f'<h2>All candidates</h2><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
+        f' aria-label="{escape(title)}">{_axes(widest, what)}{teacher}{marks}</svg>'
     )
 
 
@@ -79,14 +79,15 @@ def _axes(widest: float, what: str) -> str:
         y, x = _y(share), _x(share * widest, widest)
         anchor = "end" if step == 4 else "middle"  # the last one stays inside
         parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>'
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="var(--soft)">{100 * share:.0f} %</text>'
-            f'<text x="{x:.1f}" y="{base + 17}" text-anchor="{anchor}" fill="var(--soft)">'
-            f"{100 * share * widest:.3g} %</text>"
+            f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/><text'
+            f' x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="var(--soft)">{100 * share:.0f}'
+            f' %</text><text x="{x:.1f}" y="{base + 17}" text-anchor="{anchor}"'
+            f' fill="var(--soft)">{100 * share * widest:.3g} %</text>'
         )
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     parts.append(
-        f'<text x="{middle:.1f}" y="{_HEIGHT - 6}" text-anchor="middle" fill="var(--soft)">weights, share of the'
+        f'<text x="{middle:.1f}" y="{_HEIGHT - 6}" text-anchor="middle" fill="var(--soft)">weights, share'
+        " of the"
         f" float teacher's · up: {escape(what)}</text>"
     )
     return "".join(parts)

@@ -155,8 +155,8 @@ class _Trial:
 def _trial(request: Request, weights: Weights) -> _Trial:
     """Seeded noise always, so that anyone can repeat the comparison; the user's images where there are any.
 
-    Predictions stored in half precision, or with few bits, are too coarse to compare a file with: they check the float graph,
-    and that checks the file.
+    Predictions stored in half precision, or with few bits, are too coarse to compare a file with: they check
+    the float graph, and that checks the file.
     """
     teacher = request.teacher
     candidate = float_candidate(teacher, weights)

@@ -1,7 +1,7 @@
 """Why this candidate: the one record that a certificate keeps of a choice, whoever wrote it.
 
-Knows choices and predictions, not how either was made. What it says is about the candidate that is exported; the
-rule's own pick is named where it is another one.
+Knows choices and predictions, not how either was made. What it says is about the candidate that is exported;
+the rule's own pick is named where it is another one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def evidence_record(grounds: Grounds, exported: str) -> dict[str, Any]:
     if not is_known:
         record["warnings"] = [
             *record["warnings"],
-            f"{choice.method} picks {choice.name}; {exported}, which these predictions do not hold, was exported.",
+            (
+                f"{choice.method} picks {choice.name}; {exported}, which these predictions do not hold, was"
+                " exported."
+            ),
         ]
     return record
 
@@ -61,8 +64,8 @@ def brief_in(evidence: Mapping[str, Any]) -> Brief | None:
 def choice_evidence(choice: Choice, predictions: Predictions, exported: str | None = None) -> dict[str, Any]:
     """Return the rule, what it saw, its scores of all candidates and its warnings, ready for JSON.
 
-    `score` and `rank` are those of the candidate that is exported (the pick, if none is named); ties, margin and
-    runner-up belong to the rule's pick and are told only where that is the one.
+    `score` and `rank` are those of the candidate that is exported (the pick, if none is named); ties, margin
+    and runner-up belong to the rule's pick and are told only where that is the one.
     """
     index = choice.index if exported is None else predictions.names.index(exported)
     is_pick = index == choice.index

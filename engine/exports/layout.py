@@ -1,4 +1,5 @@
-"""How our HTML pages look: one self-contained page that loads nothing, tables, and text that cannot become markup.
+"""How our HTML pages look: one self-contained page that loads nothing, tables, and text that cannot become
+markup.
 
 Knows HTML and CSS. Knows nothing of what is said.
 """

@@ -184,8 +184,8 @@ def rounded_bits(stored: Floats) -> int | None:
 
 
 def check_rounded(stored: Floats, judged: Floats, bits: int) -> Check:
-    """Check predictions stored with `bits` significant bits, whose rounding alone is up to 2^-(bits+1), against
-    freshly computed ones.
+    """Check predictions stored with `bits` significant bits, whose rounding alone is up to 2^-(bits+1),
+    against freshly computed ones.
     """
     limit = LIMIT + 2.0 ** -(bits + 1)
     check = difference_check("stored predictions", np.asarray(stored, np.float64), judged, limit)

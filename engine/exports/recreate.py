@@ -21,8 +21,8 @@ def recreate_command(
 ) -> str:
     """Return the command that exports `slug` of this very teacher again.
 
-    `stated` is how the teacher was loaded; its preprocessing and class names are those it has now. `options` are
-    further options of `export`, by name.
+    `stated` is how the teacher was loaded; its preprocessing and class names are those it has now. `options`
+    are further options of `export`, by name.
     """
     words = ["python", "-m", "engine", "export", "--teacher", _file_name(stated.spec)]
     if stated.arch is not None:

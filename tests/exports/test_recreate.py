@@ -1,4 +1,6 @@
-"""The printed command makes the very bytes again, also for a teacher whose preprocessing and class names were edited."""
+"""The printed command makes the very bytes again, also for a teacher whose preprocessing and class names were
+edited.
+"""
 
 from __future__ import annotations
 

@@ -197,7 +197,9 @@ def test_a_width_that_a_file_can_hold_needs_no_word(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_reservation_stands_before_the_probability(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert re.search(r"with \*\*[0-9.]+ %\*\* probability", text_of(go(with_sample(open_app()), "choose")))
+    app = with_sample(open_app())
+    reveal_labels(session_of(app), 100)  # enough for the stated probability to stand in bold
+    assert re.search(r"with \*\*[0-9.]+ %\*\* probability", text_of(go(app, "choose")))
     app = with_sample(open_app())
     recommend(app, monkeypatch, "b8-channel-q100", reservation="All 25 labels are of one class.")
     assert app.warning[0].value.replace("\\", "") == "All 25 labels are of one class."

@@ -144,15 +144,15 @@ def dividing_teacher() -> Teacher:
     kernel = Kernel("w", weights.shape, (0,), "Gemm")
     content = model.SerializeToString()
     return Teacher(
-        "dividing",
-        "test",
-        content,
-        (kernel,),
-        {"w": weights},
-        Preprocessing(16, 16),
-        ("a", "b"),
-        "logits",
-        weights.nbytes,
+        name="dividing",
+        source="test",
+        graph=content,
+        kernels=(kernel,),
+        weights={"w": weights},
+        preprocessing=Preprocessing(16, 16),
+        class_names=("a", "b"),
+        output="logits",
+        float_bytes=weights.nbytes,
     )
 
 

@@ -1,4 +1,6 @@
-"""The decision in brief, drawn: on the Export page for the candidate that was written, and on the shared page."""
+"""The decision in brief, drawn: on the Export page for the candidate that was written, and on the shared
+page.
+"""
 
 from __future__ import annotations
 

@@ -95,7 +95,8 @@ def order_form(session: Session, teacher: TeacherFacts) -> None:
     is_known = session.predictions is not None and session.has_statistics
     if is_known and name != (recommended := session.decision.recommended.name):
         st.caption(
-            f":material/info: The certificate will say that it overrides the recommendation {plain(recommended)}."
+            ":material/info: The certificate will say that it overrides the recommendation"
+            f" {plain(recommended)}."
         )
     if name in files:
         st.caption("This candidate is a file: its very bytes are shipped, with a certificate.")
@@ -107,8 +108,8 @@ def order_form(session: Session, teacher: TeacherFacts) -> None:
 
 
 def evidence_for(session: Session, name: str) -> dict[str, object]:
-    """What the certificate says about why this candidate: its own numbers, the recommendation on the evidence at
-    hand, and who decided.
+    """What the certificate says about why this candidate: its own numbers, the recommendation on the evidence
+    at hand, and who decided.
     """
     if session.predictions is None:
         return {}

@@ -1,5 +1,5 @@
-"""What a candidate of this session is taken on, and the decision in brief: the same for certificate, report and
-shared page. Draws nothing.
+"""What a candidate of this session is taken on, and the decision in brief: the same for certificate, report
+and shared page. Draws nothing.
 """
 
 from __future__ import annotations

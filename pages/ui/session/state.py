@@ -393,8 +393,8 @@ class Session:
         )
 
     def limit(self, **limits: float | None) -> None:
-        """Set a limit on what may be chosen, which forgets the choice. A file that was written under another one
-        stays: its certificate says which.
+        """Set a limit on what may be chosen, which forgets the choice. A file that was written under another
+        one stays: its certificate says which.
         """
         self.note(chosen="", chosen_how="", chosen_at=0, **limits)
 

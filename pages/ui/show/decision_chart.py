@@ -1,4 +1,6 @@
-"""The decision's picture: every candidate by memory and accuracy. A table goes in, an Altair chart comes out."""
+"""The decision's picture: every candidate by memory and accuracy. A table goes in, an Altair chart comes
+out.
+"""
 
 from __future__ import annotations
 

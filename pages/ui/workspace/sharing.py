@@ -1,7 +1,7 @@
 """Read-only links: a decision as it stood when it was shared, in a file that only its own key names.
 
-The key is random and says nothing of the session it lies in; the file holds what is shown and nothing else. Knows
-folders; nothing of Streamlit.
+The key is random and says nothing of the session it lies in; the file holds what is shown and nothing else.
+Knows folders; nothing of Streamlit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _PLACES = ("*", "*/projects/*")  # work at hand, and work that was put away
 
 
 def share(folder: Path, content: Mapping[str, Any]) -> str:
-    """Keep what is shared in the session's folder and return its key; an earlier link of this work shows it too."""
+    """Keep what is shared in the session's folder and return its key; an earlier link of this work shows it
+    too.
+    """
     key = key_of(folder) or new_id()
     write_json(folder / _FILE.format(key=key), content)
     return key
