@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.parts.label_browser import label_browser
-from pages.ui.parts.label_import import annotator_field, label_source
+from pages.ui.parts.label_import import annotator_field, label_source, trust_field
 from pages.ui.parts.labeling import history_buttons
 from pages.ui.parts.page import back_button, gate, page_head, user_errors
 from pages.ui.session.state import current_session
@@ -19,6 +19,7 @@ gate(
 )
 with user_errors():
     label_source(session)
+    trust_field(session)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         annotator_field(session)
         history_buttons(session)

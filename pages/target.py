@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.jobs import control as jobs
-from pages.ui.parts.label_import import label_source
+from pages.ui.parts.label_import import label_source, trust_field
 from pages.ui.parts.labeling import labeling_desk
 from pages.ui.parts.page import evidence_fitness, gate, link, next_button, page_head, user_errors
 from pages.ui.parts.preview import preview_box
@@ -56,6 +56,7 @@ if ready:
     with user_errors():
         st.subheader("A few labels", anchor=False)
         label_source(session)
+        trust_field(session)
         if session.has_images:
             with st.container(border=True):
                 labeling_desk(session)

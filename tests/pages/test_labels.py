@@ -46,3 +46,15 @@ def test_an_empty_filter_says_so() -> None:
     app = with_sample(open_app())
     reveal_labels(session_of(app), 0)
     assert "Nothing to show" in text_of(go(app, "labels"))
+
+
+def test_how_labels_were_made_reaches_the_decision_and_its_brief() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    go(app, "labels")
+    app.button_group(key="trust-normal").set_value("checked").run()
+    assert not app.exception
+    session = session_of(app)
+    assert session.record.label_trust == "checked"
+    assert session.decision.recommended.details["label_trust"] == "checked"
+    assert rows_of(session, "suspected", None).empty  # no checked label is called wrong

@@ -4,16 +4,29 @@ would help.
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import streamlit as st
 
 from engine.recommend.label_advice import labels_to_check, more_labels, rows_to_label
 from engine.recommend.suspects import Suspect
+from engine.types import Bools, LabelTrust
 from pages.ui.parts.page import link, plain
 from pages.ui.parts.pictures import picture_of
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted
 
 _REFRESH = 5  # suggestions are renewed after this many labels, so that typing is never held up
+
+
+class _Grounds(TypedDict):
+    admissible: Bools | None
+    trust: LabelTrust
+
+
+def _grounds(session: Session) -> _Grounds:
+    """What advice about labels rests on beside the labels themselves."""
+    return {"admissible": session.admissible, "trust": session.trust}
 
 
 def suggested_rows(session: Session) -> tuple[int, ...]:
@@ -30,7 +43,9 @@ def suggested_rows(session: Session) -> tuple[int, ...]:
     return session.keep(
         "suggested",
         key,
-        lambda: rows_to_label(predictions, session.pool, session.sample, admissible=session.admissible),
+        lambda: rows_to_label(
+            predictions, session.pool, session.sample, admissible=session.admissible, trust=session.trust
+        ),
     )
 
 
@@ -42,7 +57,9 @@ def suspected(session: Session) -> tuple[Suspect, ...]:
     return session.keep(
         "suspects",
         session.decision_key,
-        lambda: labels_to_check(predictions, session.pool, sample, admissible=session.admissible),
+        lambda: labels_to_check(
+            predictions, session.pool, sample, admissible=session.admissible, trust=session.trust
+        ),
     )
 
 
@@ -77,7 +94,9 @@ def halving(session: Session) -> None:
         more = session.keep(
             "halving",
             session.decision_key,
-            lambda: more_labels(predictions, session.pool, session.sample, admissible=session.admissible),
+            lambda: more_labels(
+                predictions, session.pool, session.sample, admissible=session.admissible, trust=session.trust
+            ),
         )
         st.caption(
             "Not even 160 more random labels are expected to halve the doubt: the contenders are too close."

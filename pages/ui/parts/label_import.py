@@ -7,8 +7,10 @@ import hashlib
 import streamlit as st
 
 from engine.recommend.advice import FEW_LABELS
+from engine.recommend.trust import IN_WORDS
 from engine.target.label_book import Comparison, How, compare_labels
 from engine.target.labels import LabelLines, parse_label_lines
+from engine.types import LABEL_TRUSTS
 from pages.ui.parts.page import plain, user_errors
 from pages.ui.session.actions import safe_name
 from pages.ui.session.label_space import space_of
@@ -121,6 +123,23 @@ def comparison_words(found: Comparison, n_problems: int) -> str:
     said = ", ".join(words for n, words in parts if n) or "No label could be read"
     bad = counted(n_problems, "line cannot be read", "lines cannot be read")
     return f"{said}; {bad}." if n_problems else f"{said}."
+
+
+def trust_field(session: Session) -> None:
+    """How were these labels made? What is held of wrong labels follows from it; the certificate says it."""
+    trusts = list(LABEL_TRUSTS)
+    wanted = st.segmented_control(
+        "How were these labels made?",
+        trusts,
+        default=session.trust,
+        format_func=lambda trust: IN_WORDS[trust],
+        key=f"trust-{session.trust}",
+        help="Checked: no label is called wrong, and doubt is about the teacher. Crowd: a share of wrong"
+        " labels is expected.",
+    )
+    if wanted is not None and wanted != session.trust:
+        session.note(label_trust=wanted)
+        st.rerun()
 
 
 def annotator_field(session: Session) -> None:

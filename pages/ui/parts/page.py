@@ -41,9 +41,6 @@ _STYLE = (
     "@media(max-width:640px){.stMainBlockContainer{padding-top:4.4rem}}"
     f".st-key-{OWN_KEYS} kbd{{display:none}}"
     f"[class*=st-key-{WIDE}-]{{overflow-x:auto}}"
-    "[data-testid=stCaptionContainer],[data-testid=stCaptionContainer] p,"
-    ".stImage p,[data-testid=stImageCaption]{color:inherit;opacity:.85}"
-    "kbd{color:inherit!important}"
     "[class*=st-key-label-] button{min-height:44px;min-width:44px}"
 )
 # White letters on the dark theme's light accent would read at 2.5:1; dark ones read at more than 7:1.
@@ -55,8 +52,10 @@ _DARK = (
 
 
 def style() -> str:
-    """The page's own style, as HTML."""
-    return f"<style>{_STYLE}{_DARK if st.context.theme.type == 'dark' else ''}</style>"
+    """The page's own style, as HTML. Captions and keys get the colour of text: Streamlit's own is too pale."""
+    pale = "[data-testid=stCaptionContainer],[data-testid=stCaptionContainer] p,.stImage p,kbd"
+    readable = f"{pale}{{color:{ink()}!important;opacity:.85}}"
+    return f"<style>{_STYLE}{readable}{_DARK if st.context.theme.type == 'dark' else ''}</style>"
 
 
 def page_head(session: Session, page: str, question: str) -> None:

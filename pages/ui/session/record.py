@@ -48,6 +48,7 @@ class Record:
     files: str = _at(Step.CANDIDATES, "")  # folder or zip of model files that compete
     files_alone: bool = _at(Step.CANDIDATES, False)  # without the recipes
     target: str = _at(Step.TARGET, "")  # where the images are: "sample", or a path
+    label_trust: str = _at(Step.TARGET, "normal")  # how the labels were made: checked, normal or crowd
     annotator: str = _at(Step.TARGET, "")  # who is labeling now, if they said so
     max_latency: float | None = _at(Step.RUN, None)  # share of the float teacher's time
     predictions_folder: str = _at(Step.RUN, "")  # of shards on the server's disk, opened where it lies

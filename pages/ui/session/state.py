@@ -20,13 +20,14 @@ from engine.diagnose.evidence import evidence_problems
 from engine.family.kinds import AnyRecipe
 from engine.predictions.file import load_predictions
 from engine.predictions.ownership import check_predictions
+from engine.recommend.trust import label_trust
 from engine.rules.statistics import PoolStatistics
 from engine.samples import SAMPLES, sample_predictions
 from engine.target import ImageSet
 from engine.target.label_book import Change, Difference, Entry, LabelBook, difference
 from engine.target.label_log import Event, append, read, replay
 from engine.teacher.facts import read_facts
-from engine.types import Bools, LabeledSample, Predictions, TeacherFacts, UserError
+from engine.types import LABEL_TRUSTS, Bools, LabeledSample, LabelTrust, Predictions, TeacherFacts, UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.session.record import FILES, JOBS, Record, Step
 from pages.ui.show.words import in_fields
@@ -362,7 +363,14 @@ class Session:
             self.record.budget,
             self.record.max_latency,
             self.record.has_transport,
+            self.trust,
         )
+
+    @property
+    def trust(self) -> LabelTrust:
+        """How the labels were made, as the person says; what is held of wrong labels follows from it."""
+        stated = self.record.label_trust
+        return label_trust(stated) if stated in LABEL_TRUSTS else "normal"
 
     @property
     def decision(self) -> Decision:
@@ -377,7 +385,7 @@ class Session:
         return self.keep(
             "decision",
             self.decision_key,
-            lambda: decide(predictions, pool, self.sample, self.admissible, skip=skip),
+            lambda: decide(predictions, pool, self.sample, self.admissible, skip=skip, trust=self.trust),
         )
 
     def quality(self, index: int | None) -> Quality | None:
