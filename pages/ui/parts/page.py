@@ -52,7 +52,7 @@ _DARK = (
 
 
 def style() -> str:
-    """The page's own style, as HTML. Captions and keys get the colour of text: Streamlit's own is too pale."""
+    """The page's own style, as HTML. Captions and keys get the colour of text: Streamlit has it too pale."""
     pale = "[data-testid=stCaptionContainer],[data-testid=stCaptionContainer] p,.stImage p,kbd"
     readable = f"{pale}{{color:{ink()}!important;opacity:.85}}"
     return f"<style>{_STYLE}{readable}{_DARK if st.context.theme.type == 'dark' else ''}</style>"
