@@ -133,8 +133,8 @@ def walk(visitor: Visitor, address: str) -> None:
     visitor.click("Back to the choice")
     visitor.click("Export it")
     visitor.click("Write and check the file")
-    # a sample ships rounded predictions, so the file is compared with a run made now
-    visitor.see("the file repeats its recipe")
+    # a sample ships rounded predictions: the file is compared with them as far as they were rounded
+    visitor.see("the file is the model that was judged")
     visitor.look("6-export")
 
 
