@@ -64,58 +64,70 @@ SAMPLES: dict[str, Sample] = {
     sample.name: sample
     for sample in (
         Sample(
-            "digits-resnet",
-            "Digits: ResNet (PyTorch)",
-            "A BatchNorm ResNet that learned printed digits and now meets handwritten ones. Its low-bit"
-            " candidates are sure and wrong.",
-            "digits",
-            "digits-resnet.pt2",
+            name="digits-resnet",
+            title="Digits: ResNet (PyTorch)",
+            description=(
+                "A BatchNorm ResNet that learned printed digits and now meets handwritten ones. Its low-bit"
+                " candidates are sure and wrong."
+            ),
+            target="digits",
+            teacher="digits-resnet.pt2",
         ),
         Sample(
-            "digits-mobilenet",
-            "Digits: MobileNet (Keras)",
-            "A depthwise network of the MobileNet kind on the same shift, printed to handwritten.",
-            "digits",
-            "digits-mobilenet.keras",
+            name="digits-mobilenet",
+            title="Digits: MobileNet (Keras)",
+            description=(
+                "A depthwise network of the MobileNet kind on the same shift, printed to handwritten."
+            ),
+            target="digits",
+            teacher="digits-mobilenet.keras",
         ),
         Sample(
-            "digits-vit",
-            "Digits: Vision Transformer (ONNX)",
-            "A small transformer distilled from the ResNet with softened targets, on the same shift.",
-            "digits",
-            "digits-vit.onnx",
+            name="digits-vit",
+            title="Digits: Vision Transformer (ONNX)",
+            description=(
+                "A small transformer distilled from the ResNet with softened targets, on the same shift."
+            ),
+            target="digits",
+            teacher="digits-vit.onnx",
         ),
         Sample(
-            "digits-files",
-            "Digits: ten files from other tools",
-            "The MobileNet as onnxruntime and TensorFlow ship it: float, float16, dynamic and static"
-            " integers, in ONNX and TFLite. Which of the files to deploy?",
-            "digits",
-            None,
-            "digits-files",
+            name="digits-files",
+            title="Digits: ten files from other tools",
+            description=(
+                "The MobileNet as onnxruntime and TensorFlow ship it: float, float16, dynamic and static"
+                " integers, in ONNX and TFLite. Which of the files to deploy?"
+            ),
+            target="digits",
+            teacher=None,
+            files="digits-files",
         ),
         Sample(
-            "pacs-sketch",
-            "Photographs to sketches: EfficientNet-Lite0",
-            "ImageNet weights fine-tuned on photographs of seven kinds of object, met by sketches of them."
-            " Predictions only.",
-            "photo",
-            None,
+            name="pacs-sketch",
+            title="Photographs to sketches: EfficientNet-Lite0",
+            description=(
+                "ImageNet weights fine-tuned on photographs of seven kinds of object, met by sketches of"
+                " them. Predictions only."
+            ),
+            target="photo",
+            teacher=None,
         ),
         Sample(
-            "pacs-cartoon",
-            "Photographs to cartoons: EfficientNet-Lite0",
-            "The same teacher, met by cartoons. Predictions only.",
-            "photo",
-            None,
+            name="pacs-cartoon",
+            title="Photographs to cartoons: EfficientNet-Lite0",
+            description="The same teacher, met by cartoons. Predictions only.",
+            target="photo",
+            teacher=None,
         ),
         Sample(
-            "digits-deploy",
-            "Digits: candidates people deploy",
-            "The ResNet's deploy family: weights only, weights and activations in 8 bits, mixed precision,"
-            " corrected rounding, each with its time. Predictions only.",
-            "digits",
-            None,
+            name="digits-deploy",
+            title="Digits: candidates people deploy",
+            description=(
+                "The ResNet's deploy family: weights only, weights and activations in 8 bits, mixed"
+                " precision, corrected rounding, each with its time. Predictions only."
+            ),
+            target="digits",
+            teacher=None,
             family="deploy",
         ),
     )
@@ -177,7 +189,9 @@ def sample_target() -> SampleTarget:
     images, labels = handwritten_digits()
     order = np.random.Generator(np.random.PCG64(SPLIT_SEED)).permutation(len(labels))
     pool, test, _ = np.split(order, [POOL_SIZE, POOL_SIZE + TEST_SIZE])
-    return SampleTarget(images[pool], labels[pool], images[test], labels[test])
+    return SampleTarget(
+        pool_images=images[pool], pool_labels=labels[pool], test_images=images[test], test_labels=labels[test]
+    )
 
 
 def _sample(name: str) -> Sample:

@@ -93,7 +93,10 @@ def understood(session: Session) -> None:
         )
         for note in teacher.notes:
             st.caption(plain(note))
-    small, large = costs(teacher, [Recipe(bits, 100.0, "channel", False) for bits in (4, 8)])
+    small, large = costs(
+        teacher,
+        [Recipe(bits=bits, percentile=100.0, granularity="channel", float_ends=False) for bits in (4, 8)],
+    )
     ends = layers[layers["kind"].str.startswith("first or last")]
     picture(
         f"With 8 bits a weight the model takes {share(large)} of its memory, with 4 bits {share(small)}",

@@ -48,10 +48,24 @@ class Setting:
 
 
 SETTINGS = {
-    "digits": Setting("resnet", DIGITS, 101, ("noise", "blur", "contrast", "occlusion")),
-    "digits-efficientnet": Setting("test_efficientnet", DIGITS, 102, ("noise", "blur", "rotation")),
-    "letters": Setting("resnet", LETTERS, 103, ("noise", "blur", "contrast", "rotation", "occlusion")),
-    "handwritten": Setting("resnet", None, 104, ("noise", "blur", "contrast", "rotation", "occlusion")),
+    "digits": Setting(
+        net="resnet", characters=DIGITS, seed=101, corrupted=("noise", "blur", "contrast", "occlusion")
+    ),
+    "digits-efficientnet": Setting(
+        net="test_efficientnet", characters=DIGITS, seed=102, corrupted=("noise", "blur", "rotation")
+    ),
+    "letters": Setting(
+        net="resnet",
+        characters=LETTERS,
+        seed=103,
+        corrupted=("noise", "blur", "contrast", "rotation", "occlusion"),
+    ),
+    "handwritten": Setting(
+        net="resnet",
+        characters=None,
+        seed=104,
+        corrupted=("noise", "blur", "contrast", "rotation", "occlusion"),
+    ),
 }
 
 
@@ -188,7 +202,10 @@ def main() -> None:
             order = np.random.default_rng(setting.seed).permutation(len(target.labels))
             pool, test = np.split(order[: N_POOL + N_TEST], [min(N_POOL, len(order) // 2)])
             parts = SampleTarget(
-                target.images[pool], target.labels[pool], target.images[test], target.labels[test]
+                pool_images=target.images[pool],
+                pool_labels=target.labels[pool],
+                test_images=target.images[test],
+                test_labels=target.labels[test],
             )
             save_predictions(
                 predict_digits(teacher, parts, options.store), options.out / f"{name}-{kind}.npz"

@@ -78,7 +78,7 @@ def family_of_files(args: argparse.Namespace, store: Path) -> Family:
         examined = examine_files(finding, question, keep)
         recipes = choose_family(teacher, args) if args.with_family else ()
         fitting = _within(args.budget, examined, teacher.float_bytes)
-        return Family(teacher, recipes, fitting, examined.refused)
+        return Family(teacher=teacher, recipes=recipes, files=fitting, refused=examined.refused)
     if args.with_family:
         raise UserError(
             "the family is made from a float teacher, and there is none. Give the float model, or leave"
@@ -87,7 +87,9 @@ def family_of_files(args: argparse.Namespace, store: Path) -> Family:
     examined = examine_files(finding, Question(_stated(args), None, args.output), keep)
     largest = max(model.n_bytes for model in examined.models)
     fitting = _within(args.budget, examined, largest)
-    return Family(_stand_in(args, finding, examined, why), (), fitting, examined.refused)
+    return Family(
+        teacher=_stand_in(args, finding, examined, why), recipes=(), files=fitting, refused=examined.refused
+    )
 
 
 def _teacher(args: argparse.Namespace, finding: Finding) -> tuple[Teacher | None, UserError | None]:

@@ -224,7 +224,17 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
                 "some test images have no label; a study needs them all. Label them or leave them out."
             )
         test = (test_images, test_labels)
-    return _Plan(family, images, pool, labels, test, n_test, store, options, bar)
+    return _Plan(
+        family=family,
+        images=images,
+        pool=pool,
+        labels=labels,
+        test=test,
+        n_test=n_test,
+        store=store,
+        options=options,
+        bar=bar,
+    )
 
 
 def _family(args: argparse.Namespace, store: Path) -> Family:

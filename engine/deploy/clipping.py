@@ -37,7 +37,7 @@ def clipped(weights: Floats, kernel: Kernel, bits: int) -> Clipped:
         scales[block] = best_scales(rows[block], bits)
         codes[block] = nearest_codes(rows[block], scales[block], bits)
         total += float(((codes[block] * scales[block][:, None] - rows[block]) ** 2).sum())
-    made = Quantized(from_channel_rows(codes, kernel), scales, bits, kernel)
+    made = Quantized(codes=from_channel_rows(codes, kernel), scales=scales, bits=bits, kernel=kernel)
     return Clipped(made, total / rows.size)
 
 

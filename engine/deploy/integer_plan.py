@@ -80,7 +80,11 @@ class _Planner:
         )
         ranged = {value: self.integer.get(value, value) for value in sorted(self.needed)}
         return IntegerPlan(
-            tuple(self.kernels), tuple(self.others), ranged, dict(sorted(kept.items())), len(self.layers)
+            kernels=tuple(self.kernels),
+            others=tuple(self.others),
+            ranged=ranged,
+            kept_float=dict(sorted(kept.items())),
+            n_layers=len(self.layers),
         )
 
     def _is_constant(self, node: onnx.NodeProto) -> bool:

@@ -69,7 +69,13 @@ class IntegerFactory:
             "ranges": {value: [r.low, r.high] for value, r in ranges.items()},
             "calibration_images": list(self.calibration.digests),
         }
-        return TailoredModel(recipe, content, n_bytes, facts, _notes(plan, fused, ranges))
+        return TailoredModel(
+            recipe=recipe,
+            content=content,
+            weight_bytes=n_bytes,
+            facts=facts,
+            notes=_notes(plan, fused, ranges),
+        )
 
 
 def integer_layers(content: bytes) -> int:

@@ -71,7 +71,11 @@ class MendingFactory:
         made = self._rounded(bits, self.mixed.quantized(bits))
         model = self._packed(recipe, made, fixed_bytes(self.teacher) + self.mixed.n_bytes(bits))
         return TailoredModel(
-            recipe, model.content, model.weight_bytes, {**model.facts, "allocation": bits}, model.notes
+            recipe=recipe,
+            content=model.content,
+            weight_bytes=model.weight_bytes,
+            facts={**model.facts, "allocation": bits},
+            notes=model.notes,
         )
 
     def _packed(
@@ -86,7 +90,13 @@ class MendingFactory:
         self, recipe: CorrectedRecipe | MixedRecipe, model: onnx.ModelProto, n_bytes: float, note: str
     ) -> TailoredModel:
         facts = {"calibration_images": list(self.calibration.digests)}
-        return TailoredModel(recipe, model.SerializeToString(deterministic=True), n_bytes, facts, (note,))
+        return TailoredModel(
+            recipe=recipe,
+            content=model.SerializeToString(deterministic=True),
+            weight_bytes=n_bytes,
+            facts=facts,
+            notes=(note,),
+        )
 
     def _shifted(self, recipe: CorrectedRecipe) -> TailoredModel:
         """Fold each channel's expected loss of output into the constant that follows the layer."""

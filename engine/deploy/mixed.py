@@ -51,11 +51,11 @@ class MixedFactory:
         teacher, bits = self.calibration.teacher, self.bits(recipe)
         model = pack_kernels(teacher, self.quantized(bits), recipe.slug)
         return TailoredModel(
-            recipe,
-            model.SerializeToString(deterministic=True),
-            fixed_bytes(teacher) + self.n_bytes(bits),
-            {"allocation": dict(bits), "calibration_images": list(self.calibration.digests)},
-            (_sentence(bits),),
+            recipe=recipe,
+            content=model.SerializeToString(deterministic=True),
+            weight_bytes=fixed_bytes(teacher) + self.n_bytes(bits),
+            facts={"allocation": dict(bits), "calibration_images": list(self.calibration.digests)},
+            notes=(_sentence(bits),),
         )
 
     def bits(self, recipe: MixedRecipe) -> dict[str, int]:

@@ -144,7 +144,7 @@ def _layers(graph: onnx.GraphProto) -> Iterator[Layer]:
             continue
         is_conv = slot.node.op_type == "Conv"
         groups = int(attribute(slot.node, "group", 1)) if is_conv else 1
-        yield Layer(kernel, slot.node, order, groups, shape[2:])
+        yield Layer(kernel=kernel, node=slot.node, order=order, groups=groups, window=shape[2:])
 
 
 def _transposes(view: GraphView, slot: Slot) -> list[tuple[int, ...]] | None:

@@ -27,7 +27,12 @@ def optimised(weights: Floats, layer: Layer, bits: int) -> Quantized:
     importance = np.maximum(np.diagonal(layer.second, axis1=1, axis2=2), 0).astype(np.float32)
     scales = np.stack([best_scales(g, bits, i) for g, i in zip(grouped, importance, strict=True)])
     codes = _rounded(grouped, layer, scales, max_code(bits))
-    return Quantized(from_channel_rows(codes.reshape(rows.shape), kernel), scales.reshape(-1), bits, kernel)
+    return Quantized(
+        codes=from_channel_rows(codes.reshape(rows.shape), kernel),
+        scales=scales.reshape(-1),
+        bits=bits,
+        kernel=kernel,
+    )
 
 
 def _rounded(

@@ -163,6 +163,10 @@ def _timing(on_progress: OnProgress | None) -> Progress | None:
     report = on_progress
 
     def tell(done: int, total: int) -> None:
-        report(ProgressReport(done, total, 0.0, None, "timing candidates"))
+        report(
+            ProgressReport(
+                done=done, total=total, images_per_second=0.0, seconds_left=None, stage="timing candidates"
+            )
+        )
 
     return tell

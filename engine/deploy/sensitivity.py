@@ -134,4 +134,6 @@ def _table(kernels: Sequence[Kernel], harm: dict[str, list[float]]) -> LayerTabl
     n_bytes = np.array(
         [[kernel.size * bits / 8 + 4 * n_output_channels(kernel) for bits in CHOICES] for kernel in kernels]
     )
-    return LayerTable(tuple(kernel.name for kernel in kernels), CHOICES, n_bytes, values)
+    return LayerTable(
+        names=tuple(kernel.name for kernel in kernels), bits=CHOICES, n_bytes=n_bytes, harm=values
+    )

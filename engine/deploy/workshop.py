@@ -94,7 +94,9 @@ class Workshop:
 
     def _report(self, done: int, total: int, stage: str) -> None:
         if self.on_progress is not None:
-            self.on_progress(ProgressReport(done, total, 0.0, None, stage))
+            self.on_progress(
+                ProgressReport(done=done, total=total, images_per_second=0.0, seconds_left=None, stage=stage)
+            )
 
     def build(self, recipes: Iterable[Tailored], cancel: Callable[[], bool] | None = None) -> Built:
         """Build or find every recipe's file; one that does not suit the teacher is refused with its
@@ -151,4 +153,6 @@ class Workshop:
             notes=tuple(about["notes"]),
             unpacked=not isinstance(recipe, StaticRecipe),
         )
-        return BuiltFile(recipe, model, float(about["weight_bytes"]), about["facts"])
+        return BuiltFile(
+            recipe=recipe, model=model, weight_bytes=float(about["weight_bytes"]), facts=about["facts"]
+        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,14 @@ from engine.types import Floats
 
 _BALANCE_LIMIT = 3.0  # largest over mean class share from which a uniform prior is called broken
 _TIE_LIMIT = 0.05  # share of the pool that may sit exactly on ATC's threshold
+
+
+class _Verdict(NamedTuple):
+    """Whether an assumption holds (None: cannot be judged), the sentence, and whether it rests on a proxy."""
+
+    holds: bool | None
+    sentence: str
+    is_proxy: bool
 
 
 @dataclass(frozen=True)
@@ -53,62 +62,54 @@ def check_assumptions(
     return tuple(Assumption(rule, *verdicts[rule]) for rule in LABEL_FREE)
 
 
-def _teacher_verdict(health: CandidateHealth, distortion: Floats) -> tuple[bool | None, str, bool]:
+def _teacher_verdict(health: CandidateHealth, distortion: Floats) -> _Verdict:
     if health.is_proxy:
-        return None, "Whether the teacher is worth following cannot be seen without labels.", True
+        return _Verdict(None, "Whether the teacher is worth following cannot be seen without labels.", True)
     best = float(health.quality.max())
     follower = float(health.quality[int(np.argmin(distortion))])
     holds = best - follower <= 0.1
-    return (
+    return _Verdict(
         holds,
-        (
-            f"The candidate closest to the teacher is right on {follower:.0%} of the labels; the best"
-            f" candidate on {best:.0%}."
-        ),
+        f"The candidate closest to the teacher is right on {follower:.0%} of the labels; the best"
+        f" candidate on {best:.0%}.",
         False,
     )
 
 
-def _confidence_verdict(regime: Regime) -> tuple[bool | None, str, bool]:
+def _confidence_verdict(regime: Regime) -> _Verdict:
     measure = "teacher agreement" if regime.is_proxy else "accuracy"
     if np.isnan(regime.correlation):
-        return (
+        return _Verdict(
             None,
             f"Confidence or {measure} is the same for every candidate, so their relation cannot be seen.",
             regime.is_proxy,
         )
     holds = regime.kind in ("underconfident", "healthy") and regime.correlation > 0.5
-    return (
+    return _Verdict(
         holds,
-        (
-            f"Across candidates, confidence and {measure} correlate at {regime.correlation:+.2f} (+1 would be"
-            " ideal)."
-        ),
+        f"Across candidates, confidence and {measure} correlate at {regime.correlation:+.2f} (+1 would be"
+        " ideal).",
         regime.is_proxy,
     )
 
 
-def _tie_verdict(
-    pool: PoolStatistics, rule: Callable[..., Floats], regime: Regime
-) -> tuple[bool | None, str, bool]:
+def _tie_verdict(pool: PoolStatistics, rule: Callable[..., Floats], regime: Regime) -> _Verdict:
     loose = rule(pool)
     on_threshold = loose - rule(pool, strict=True)
     pick = int(np.argmax(loose))
     tied = int(np.sum(loose == loose[pick]))
     if on_threshold[pick] > _TIE_LIMIT and np.isfinite(loose).all():
-        return (
+        return _Verdict(
             False,
-            (
-                f"{on_threshold[pick]:.0%} of its pick's rows sit exactly on the threshold (`>=` counts them,"
-                f" `>` would not), and {tied} candidates tie."
-            ),
+            f"{on_threshold[pick]:.0%} of its pick's rows sit exactly on the threshold (`>=` counts them,"
+            f" `>` would not), and {tied} candidates tie.",
             False,
         )
     holds, sentence, is_proxy = _confidence_verdict(regime)
-    return holds, f"{tied} candidates share the best score. {sentence}", is_proxy
+    return _Verdict(holds, f"{tied} candidates share the best score. {sentence}", is_proxy)
 
 
-def _balance_verdict(shares: Floats) -> tuple[bool | None, str, bool]:
+def _balance_verdict(shares: Floats) -> _Verdict:
     ratio = float(shares.max() * len(shares))
     sentence = f"The teacher's most frequent class takes {ratio:.1f} times its equal share of the pool."
-    return ratio <= _BALANCE_LIMIT, sentence, True
+    return _Verdict(ratio <= _BALANCE_LIMIT, sentence, True)

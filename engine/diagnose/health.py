@@ -173,7 +173,14 @@ def collapse_rates(names: Sequence[str], collapsed: Bools) -> tuple[CollapseRate
     rates = []
     for bits, granularity in sorted({cell for cell in cells if cell is not None}):
         members = np.array([cell == (bits, granularity) for cell in cells])
-        rates.append(CollapseRate(bits, granularity, float(np.mean(collapsed[members])), int(members.sum())))
+        rates.append(
+            CollapseRate(
+                bits=bits,
+                granularity=granularity,
+                rate=float(np.mean(collapsed[members])),
+                n_candidates=int(members.sum()),
+            )
+        )
     return tuple(rates)
 
 
@@ -205,4 +212,10 @@ def reliability(probs: Floats, labels: Ints, *, n_bins: int = ECE_BINS) -> Relia
         mean_confidence = np.bincount(bins, weights=confidence, minlength=n_bins) / counts
         accuracy = np.bincount(bins, weights=correct, minlength=n_bins) / counts
     gaps = np.where(counts > 0, np.abs(accuracy - mean_confidence), 0.0)
-    return Reliability(edges, counts, mean_confidence, accuracy, float(np.sum(counts / len(labels) * gaps)))
+    return Reliability(
+        edges=edges,
+        counts=counts,
+        confidence=mean_confidence,
+        accuracy=accuracy,
+        ece=float(np.sum(counts / len(labels) * gaps)),
+    )

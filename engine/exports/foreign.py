@@ -153,7 +153,7 @@ def _check_hashes(folder: Path, facts: Mapping[str, Any]) -> Check:
     sentence = (
         f"Changed since the export: {', '.join(wrong)}." if wrong else "Every file has the hash stated."
     )
-    return Check("files", not wrong, None, None, sentence)
+    return Check(name="files", passed=not wrong, value=None, limit=None, sentence=sentence)
 
 
 def _hash(path: Path) -> str | None:
@@ -172,7 +172,7 @@ def _check_answers(expected: Floats, answers: Floats, facts: Mapping[str, Any]) 
         f"In {here} it repeats {what} on {len(answers)} {facts['inputs']} to {largest:.2g} (limit"
         f" {limit:.2g})."
     )
-    return Check("answers", largest <= limit, largest, limit, sentence)
+    return Check(name="answers", passed=largest <= limit, value=largest, limit=limit, sentence=sentence)
 
 
 def _read(folder: Path) -> dict[str, Any]:

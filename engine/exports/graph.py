@@ -79,7 +79,12 @@ def pack_model(teacher: Teacher, recipe: Recipe, *, max_opset: int = OPSET_INT2)
                 f" INT{width}{wish}."
             ),
         )
-    return PackedModel(model.SerializeToString(deterministic=True), _opset(model), width, notes)
+    return PackedModel(
+        content=model.SerializeToString(deterministic=True),
+        opset=_opset(model),
+        container_bits=width,
+        notes=notes,
+    )
 
 
 def pack_kernels(
@@ -184,17 +189,22 @@ def _layout(quantized: Quantized) -> _Stored:
     """
     kernel, codes = quantized.kernel, quantized.codes
     if len(quantized.scales) == 1:
-        return _Stored(codes.reshape(-1), None, kernel.shape, None)
+        return _Stored(codes=codes.reshape(-1), axis=None, shape=kernel.shape, perm=None)
     if len(kernel.axes) == 1 and not _is_grouped_transpose(kernel):
-        return _Stored(codes[None], kernel.axes[0] + 1, kernel.shape, None)
+        return _Stored(codes=codes[None], axis=kernel.axes[0] + 1, shape=kernel.shape, perm=None)
     rows = channel_rows(codes, kernel)
     if _is_grouped_transpose(kernel):
         inputs, outputs, *window = kernel.shape
         moved = (kernel.groups, outputs, inputs // kernel.groups, *window)
-        return _Stored(rows, 0, moved, (0, 2, 1, *range(3, len(moved))), kernel.shape)
+        return _Stored(
+            codes=rows, axis=0, shape=moved, perm=(0, 2, 1, *range(3, len(moved))), split=kernel.shape
+        )
     order = (*kernel.axes, *(axis for axis in range(len(kernel.shape)) if axis not in kernel.axes))
     return _Stored(
-        rows, 0, tuple(kernel.shape[axis] for axis in order), tuple(int(axis) for axis in np.argsort(order))
+        codes=rows,
+        axis=0,
+        shape=tuple(kernel.shape[axis] for axis in order),
+        perm=tuple(int(axis) for axis in np.argsort(order)),
     )
 
 

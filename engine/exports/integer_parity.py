@@ -66,4 +66,4 @@ def check_definition(content: bytes, comparison: Comparison) -> Check:
         f"Without integer kernels, probabilities differ by at most {gap:.1e}: codes that lie on a tie round"
         " the other way. Other processors stay within twice that."
     )
-    return Check("plain definition", True, gap, None, sentence)
+    return Check(name="plain definition", passed=True, value=gap, limit=None, sentence=sentence)

@@ -216,6 +216,14 @@ def load_packed(path: str | Path) -> dict[str, NDArray[np.float32]]:
 
 def _unpacked(arrays: dict[str, NDArray[Any]], name: str, entry: dict[str, Any]) -> NDArray[np.float32]:
     """Take a kernel's codes and scales out of `arrays` and return its weights."""
-    kernel = Kernel(name, tuple(entry["shape"]), tuple(entry["axes"]), entry["op"], entry["groups"])
+    kernel = Kernel(
+        name=name,
+        shape=tuple(entry["shape"]),
+        axes=tuple(entry["axes"]),
+        op=entry["op"],
+        groups=entry["groups"],
+    )
     codes = unpack(arrays.pop(f"{name}.codes"), entry["bits"], kernel.size).reshape(kernel.shape)
-    return dequantize(Quantized(codes, arrays.pop(f"{name}.scales"), entry["bits"], kernel))
+    return dequantize(
+        Quantized(codes=codes, scales=arrays.pop(f"{name}.scales"), bits=entry["bits"], kernel=kernel)
+    )

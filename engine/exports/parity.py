@@ -140,7 +140,7 @@ def check_weights(content: bytes, teacher: Teacher, recipe: Recipe, weights: Wei
     sentence = f"All {len(found)} kernels in the file equal the recipe's bit for bit."
     if wrong:
         sentence = f"{len(wrong)} of {len(found)} kernels differ from the recipe's, first {wrong[0]}."
-    return Check("weights", not wrong, float(len(wrong)), 0.0, sentence)
+    return Check(name="weights", passed=not wrong, value=float(len(wrong)), limit=0.0, sentence=sentence)
 
 
 def _unpacked(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> dict[str, NDArray[np.float32]]:
@@ -212,11 +212,11 @@ def runtime_checks(content: bytes, comparison: Comparison) -> Iterator[Check]:
             probs = run_file(content, comparison.images, comparison.output, settings)
         except UserError as error:
             yield Check(
-                name,
-                False,
-                None,
-                comparison.limit,
-                f"onnxruntime refuses the file: {_first_line(error.__cause__ or error)}",
+                name=name,
+                passed=False,
+                value=None,
+                limit=comparison.limit,
+                sentence=f"onnxruntime refuses the file: {_first_line(error.__cause__ or error)}",
             )
             return
         yield difference_check(name, probs, comparison.judged, comparison.limit)
@@ -240,11 +240,11 @@ def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 
             probs.append(probabilities(outputs[0], comparison.output))
     except (NotImplementedError, RuntimeError) as error:
         return Check(
-            name,
-            True,
-            None,
-            REFERENCE_LIMIT,
-            f"Not run, and not counted: the evaluator lacks an operator ({_first_line(error)}).",
+            name=name,
+            passed=True,
+            value=None,
+            limit=REFERENCE_LIMIT,
+            sentence=f"Not run, and not counted: the evaluator lacks an operator ({_first_line(error)}).",
         )
     judged = comparison.judged[: len(probs)]
     return difference_check(
@@ -258,11 +258,11 @@ def difference_check(name: str, probs: Floats, judged: Floats, limit: float) -> 
     passed = bool(value < limit)  # nan is no pass
     verdict = "" if passed else ": this is another model"
     return Check(
-        name,
-        passed,
-        value,
-        limit,
-        f"Probabilities differ by at most {value:.1e} from the expected ones{verdict}.",
+        name=name,
+        passed=passed,
+        value=value,
+        limit=limit,
+        sentence=f"Probabilities differ by at most {value:.1e} from the expected ones{verdict}.",
     )
 
 
@@ -270,11 +270,11 @@ def argmax_check(probs: Floats, judged: Floats, limit: float) -> Check:
     """Check that the predicted class is the same, ties within the limit aside."""
     if probs.shape != judged.shape:
         return Check(
-            "same class",
-            False,
-            None,
-            1.0,
-            f"The file returns {probs.shape[1]} classes, {judged.shape[1]} are expected.",
+            name="same class",
+            passed=False,
+            value=None,
+            limit=1.0,
+            sentence=f"The file returns {probs.shape[1]} classes, {judged.shape[1]} are expected.",
         )
     same = probs.argmax(axis=1) == judged.argmax(axis=1)
     top = np.sort(judged, axis=1)[:, -2:]
@@ -283,28 +283,32 @@ def argmax_check(probs: Floats, judged: Floats, limit: float) -> Check:
     agreement = float(np.mean(same | tied))
     note = f" ({excused} exact ties aside)" if excused else ""
     return Check(
-        "same class",
-        agreement == 1.0,
-        agreement,
-        1.0,
-        f"The predicted class agrees on {agreement:.1%} of the images{note}.",
+        name="same class",
+        passed=agreement == 1.0,
+        value=agreement,
+        limit=1.0,
+        sentence=f"The predicted class agrees on {agreement:.1%} of the images{note}.",
     )
 
 
 def _divergence(probs: Floats, judged: Floats) -> Check:
     if probs.shape != judged.shape:
         return Check(
-            "KL divergence", False, None, KL_LIMIT, "Cannot be computed between different numbers of classes."
+            name="KL divergence",
+            passed=False,
+            value=None,
+            limit=KL_LIMIT,
+            sentence="Cannot be computed between different numbers of classes.",
         )
     p, q = np.maximum(judged, FLOOR).astype(np.float64), np.maximum(probs, FLOOR)
     value = float(np.mean(np.sum(judged * (np.log(p) - np.log(q)), axis=1)))
     value = 0.0 if -KL_LIMIT < value < 0 else value  # rounding: no divergence is below zero
     return Check(
-        "KL divergence",
-        bool(abs(value) < KL_LIMIT),
-        value,
-        KL_LIMIT,
-        f"KL(expected ‖ exported) is {value:.2g} on average.",
+        name="KL divergence",
+        passed=bool(abs(value) < KL_LIMIT),
+        value=value,
+        limit=KL_LIMIT,
+        sentence=f"KL(expected ‖ exported) is {value:.2g} on average.",
     )
 
 
@@ -321,18 +325,18 @@ def batch_check(content: bytes, comparison: Comparison) -> Check:
         value = float(np.abs(run(0, n) - np.concatenate([run(i, i + 1) for i in range(n)])).max())
     except FAILURES as error:
         return Check(
-            "batch size",
-            False,
-            None,
-            comparison.limit,
-            f"The file does not run at every batch size: {_first_line(error)}",
+            name="batch size",
+            passed=False,
+            value=None,
+            limit=comparison.limit,
+            sentence=f"The file does not run at every batch size: {_first_line(error)}",
         )
     return Check(
-        "batch size",
-        value < LIMIT,
-        value,
-        LIMIT,
-        f"One image alone and {n} together give the same probabilities, to {value:.1e}.",
+        name="batch size",
+        passed=value < LIMIT,
+        value=value,
+        limit=LIMIT,
+        sentence=f"One image alone and {n} together give the same probabilities, to {value:.1e}.",
     )
 
 

@@ -41,11 +41,11 @@ def measure_profiles(float_file: bytes, content: bytes, preprocessing: Preproces
             path.write_bytes(model)
             numbers = _run(path, name, shape)
             yield Profile(
-                name,
-                round(numbers["load_ms"], 3),
-                round(numbers["latency_ms"], 3),
-                int(numbers["resident_bytes"] or 0),
-                _SENTENCES[name],
+                name=name,
+                load_ms=round(numbers["load_ms"], 3),
+                latency_ms=round(numbers["latency_ms"], 3),
+                resident_bytes=int(numbers["resident_bytes"] or 0),
+                sentence=_SENTENCES[name],
             )
 
 

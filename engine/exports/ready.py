@@ -182,7 +182,7 @@ def _checks(ready: ReadyFile, comparison: Comparison, integer: bool) -> Iterator
                 " version of onnxruntime."
             )
         )
-        yield Check("judged bytes", same, float(not same), 0.0, sentence)
+        yield Check(name="judged bytes", passed=same, value=float(not same), limit=0.0, sentence=sentence)
     if not integer:
         yield from runtime_checks(ready.content, comparison)
         return

@@ -63,7 +63,7 @@ def check_signature(bundle: Bundle, key: str | Path) -> Check:
 
 
 def _check(passed: bool, sentence: str) -> Check:
-    return Check("signature", passed, None, None, sentence)
+    return Check(name="signature", passed=passed, value=None, limit=None, sentence=sentence)
 
 
 def _key(path: str | Path, *, private: bool) -> Any:

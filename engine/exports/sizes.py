@@ -57,7 +57,13 @@ def check_sizes(sizes: Sizes) -> Check:
         f"The weights take {sizes.weights:,} bytes; integers, scales and float parts need {sizes.needed:,}"
         f" ({excess:+.2%}). At their true bit width they would take {sizes.theory:,.0f}."
     )
-    return Check("weights on disk", abs(excess) < TOLERANCE, excess, TOLERANCE, sentence)
+    return Check(
+        name="weights on disk",
+        passed=abs(excess) < TOLERANCE,
+        value=excess,
+        limit=TOLERANCE,
+        sentence=sentence,
+    )
 
 
 def bytes_by_type(content: bytes) -> dict[str, int]:

@@ -74,7 +74,9 @@ def verify(
         try:
             certificate = read_certificate(bundle)
         except UserError as error:
-            return Verification(False, (Check("certificate", False, None, None, str(error)),))
+            return Verification(
+                False, (Check(name="certificate", passed=False, value=None, limit=None, sentence=str(error)),)
+            )
         signed = [] if key is None else [check_signature(bundle, key)]
         checks = [*signed, *(_checks(bundle, certificate, images) if all(c.passed for c in signed) else ())]
     return Verification(all(check.passed for check in checks), tuple(checks), certificate.recipe)
@@ -97,7 +99,7 @@ def _checks(bundle: Bundle, certificate: Certificate, images: NDArray[np.float32
         if failed
         else "It passed when it was written, and was not edited since."
     )
-    yield Check("certificate", not failed, float(len(failed)), 0.0, sentence)
+    yield Check(name="certificate", passed=not failed, value=float(len(failed)), limit=0.0, sentence=sentence)
     files = _check_files(bundle, certificate)
     yield files
     if not files.passed:
@@ -123,19 +125,19 @@ def _check_files(bundle: Bundle, certificate: Certificate) -> Check:
         wrong.append(MODEL)
     if not wrong and not extra:
         return Check(
-            "files",
-            True,
-            0.0,
-            0.0,
-            f"All {len(certificate.files)} files have the sha256 the certificate states.",
+            name="files",
+            passed=True,
+            value=0.0,
+            limit=0.0,
+            sentence=f"All {len(certificate.files)} files have the sha256 the certificate states.",
         )
     reason = f"{wrong[0]} is missing or was changed" if wrong else f"{extra[0]} is not part of the bundle"
     return Check(
-        "files",
-        False,
-        float(len(wrong) + len(extra)),
-        0.0,
-        f"{reason}. Copy the bundle again, or export it again.",
+        name="files",
+        passed=False,
+        value=float(len(wrong) + len(extra)),
+        limit=0.0,
+        sentence=f"{reason}. Copy the bundle again, or export it again.",
     )
 
 
@@ -154,21 +156,29 @@ def _check_plain(content: bytes) -> Check:
                 else f"operators of {foreign[0][:80]}"
             )
             return Check(
-                "plain ONNX", False, float(len(outside) + len(foreign)), 0.0, f"The model uses {reason}."
+                name="plain ONNX",
+                passed=False,
+                value=float(len(outside) + len(foreign)),
+                limit=0.0,
+                sentence=f"The model uses {reason}.",
             )
         onnx.checker.check_model(model, full_check=True)
     except UserError as error:
-        return Check("plain ONNX", False, None, None, str(error))
+        return Check(name="plain ONNX", passed=False, value=None, limit=None, sentence=str(error))
     except (DecodeError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         return Check(
-            "plain ONNX",
-            False,
-            None,
-            None,
-            f"The model is not valid ONNX: {str(error).strip().splitlines()[0][:200]}",
+            name="plain ONNX",
+            passed=False,
+            value=None,
+            limit=None,
+            sentence=f"The model is not valid ONNX: {str(error).strip().splitlines()[0][:200]}",
         )
     return Check(
-        "plain ONNX", True, 0.0, 0.0, "The model is valid ONNX, in one file, with standard operators only."
+        name="plain ONNX",
+        passed=True,
+        value=0.0,
+        limit=0.0,
+        sentence="The model is valid ONNX, in one file, with standard operators only.",
     )
 
 
@@ -186,7 +196,7 @@ def _check_outputs(
         or noise.seed < 0
     ):
         sentence = "The certificate holds no predictions to compare with. Export the model again."
-        yield Check("stored predictions", False, None, None, sentence)
+        yield Check(name="stored predictions", passed=False, value=None, limit=None, sentence=sentence)
         return
     inputs = random_images(noise.n_images, preprocessing, noise.seed)
     integer = has_integer_activations(content)
@@ -216,18 +226,22 @@ def _check_images(
             f"None of the {len(images)} images is one the certificate was made with, so there is nothing to"
             " compare."
         )
-        return Check("your images", False, None, limit, sentence)
+        return Check(name="your images", passed=False, value=None, limit=limit, sentence=sentence)
     probs = run_file(content, np.ascontiguousarray(images[rows]), output, options())
     if any(known[digests[i]].shape != probs.shape[1:] for i in rows):
         return Check(
-            "your images", False, None, limit, "The certificate was made with another number of classes."
+            name="your images",
+            passed=False,
+            value=None,
+            limit=limit,
+            sentence="The certificate was made with another number of classes.",
         )
     value = float(np.abs(probs - np.stack([known[digests[i]] for i in rows])).max())
     sentence = (
         f"{len(rows)} of the {len(images)} images are known to the certificate; probabilities differ by at"
         f" most {value:.1e}."
     )
-    return Check("your images", bool(value < limit), value, limit, sentence)
+    return Check(name="your images", passed=bool(value < limit), value=value, limit=limit, sentence=sentence)
 
 
 def _limit(probe: Probe, largest: float) -> float:

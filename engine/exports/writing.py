@@ -58,7 +58,16 @@ def write(
     stated, options = LoadRequest(spec=teacher.source), written_otherwise(max_opset, formats)
     made_by = command or recreate_command(teacher, recipe.slug, stated, options)
     request = Request(
-        teacher, recipe, max_opset, images, judged, evidence, tuple(formats), source, made_by, profiles
+        teacher=teacher,
+        recipe=recipe,
+        max_opset=max_opset,
+        images=images,
+        judged=judged,
+        evidence=evidence,
+        formats=tuple(formats),
+        source_path=source,
+        command=made_by,
+        profiles=profiles,
     )
     check_formats(request.formats, source)
     check_images(request)

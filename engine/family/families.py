@@ -59,7 +59,7 @@ def _deploy_family(teacher: TeacherFacts, budget: float | None) -> tuple[AnyReci
     weights = custom_family((3, 4, 5, 6, 8), (99.5, 100.0), ("channel",), ends)
     static = [StaticRecipe(g, m, e) for g in ("channel", "tensor") for m in RANGE_METHODS for e in ends]
     corrected = [
-        CorrectedRecipe(Recipe(bits, 100.0, "channel", e), c)
+        CorrectedRecipe(Recipe(bits=bits, percentile=100.0, granularity="channel", float_ends=e), c)
         for bits in (3, 4)
         for c in _corrections(teacher)
         for e in ends
@@ -90,7 +90,10 @@ def share_at(teacher: TeacherFacts, bits: float) -> float:
     """Return the share of the float memory that uniform candidates of `bits` take, rounded up to a
     percent.
     """
-    low, high = (cost(teacher, Recipe(b, 100.0, "channel", False)) for b in (2, 8))
+    low, high = (
+        cost(teacher, Recipe(bits=b, percentile=100.0, granularity="channel", float_ends=False))
+        for b in (2, 8)
+    )
     exact = low + (high - low) * (bits - 2) / 6
     return min(0.99, math.ceil(exact * 100) / 100)
 
@@ -105,7 +108,7 @@ def expected_cost(teacher: TeacherFacts, recipe: AnyRecipe) -> float:
         return cost(teacher, recipe.recipe)
     if isinstance(recipe, MixedRecipe):
         return recipe.share
-    plain = Recipe(8, 100.0, recipe.granularity, recipe.float_ends)
+    plain = Recipe(bits=8, percentile=100.0, granularity=recipe.granularity, float_ends=recipe.float_ends)
     # BatchNorm goes, which makes up for what each channel gains: a bias of 32 bits and its scale
     biases = sum(4 * n_output_channels(kernel) for kernel in teacher.kernels)
     return cost(teacher, plain) + biases / teacher.float_bytes

@@ -138,9 +138,21 @@ def traits_of(name: str) -> Traits | None:
     if isinstance(tailored, CorrectedRecipe):
         return _weight_traits("corrected", tailored.recipe)
     if isinstance(tailored, StaticRecipe):
-        return Traits("integer", 8, tailored.granularity, None, tailored.float_ends)
+        return Traits(
+            kind="integer",
+            bits=8,
+            granularity=tailored.granularity,
+            percentile=None,
+            float_ends=tailored.float_ends,
+        )
     return None if tailored is None else Traits("mixed")
 
 
 def _weight_traits(kind: Kind, recipe: Recipe) -> Traits:
-    return Traits(kind, recipe.bits, recipe.granularity, recipe.percentile, recipe.float_ends)
+    return Traits(
+        kind=kind,
+        bits=recipe.bits,
+        granularity=recipe.granularity,
+        percentile=recipe.percentile,
+        float_ends=recipe.float_ends,
+    )

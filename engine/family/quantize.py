@@ -197,7 +197,12 @@ def quantize(
     # one scale: any rows do
     layout = replace(kernel, axes=(0,), groups=1) if recipe.granularity == "tensor" else scaled
     codes = _round_rows(channel_rows(array, layout), np.where(alive, scales, np.inf), max_code(recipe.bits))
-    return Quantized(from_channel_rows(codes, layout), scales.astype(np.float32), recipe.bits, scaled)
+    return Quantized(
+        codes=from_channel_rows(codes, layout),
+        scales=scales.astype(np.float32),
+        bits=recipe.bits,
+        kernel=scaled,
+    )
 
 
 def _round_rows(rows: NDArray[np.float32], scales: NDArray[np.float64], top: int) -> NDArray[np.int8]:

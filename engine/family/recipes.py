@@ -48,7 +48,10 @@ def custom_family(
             raise UserError(f"the grid has no {name}, so it has no candidate. Choose at least one.")
         if len(set(values)) < len(values):
             raise UserError(f"the grid lists a {name} twice: {', '.join(map(str, values))}. List each once.")
-    return tuple(Recipe(b, float(q), g, e) for b, q, g, e in product(bits, percentiles, granularities, ends))
+    return tuple(
+        Recipe(bits=b, percentile=float(q), granularity=g, float_ends=e)
+        for b, q, g, e in product(bits, percentiles, granularities, ends)
+    )
 
 
 def parse_slug(text: str) -> Recipe:
@@ -65,7 +68,12 @@ def parse_slug(text: str) -> Recipe:
         )
     bits, granularity, percentile, ends = match.groups()
     named: dict[str, Granularity] = {"tensor": "tensor", "channel": "channel", "lastaxis": "lastaxis"}
-    return Recipe(int(bits), float(percentile), named[granularity], ends is not None)
+    return Recipe(
+        bits=int(bits),
+        percentile=float(percentile),
+        granularity=named[granularity],
+        float_ends=ends is not None,
+    )
 
 
 def is_slug(text: str) -> bool:

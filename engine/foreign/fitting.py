@@ -47,7 +47,7 @@ def taken_by(shape: tuple[int | None, ...]) -> Taken:
             f"it takes {'any number of' if channels is None else channels} channels; images have 1 (grey) or"
             " 3 (colour)."
         )
-    return Taken(height, width, channels, layout)
+    return Taken(height=height, width=width, channels=channels, layout=layout)
 
 
 def fit(

@@ -90,7 +90,9 @@ def _finding(paths: dict[str, Path], where: str, limits: Limits) -> Finding:
         if problem := _unreadable(visible[name], limits):
             refused.append(Refusal(names[name], problem))
         else:
-            files.append(Found(names[name], visible[name], name, _sidecar(name, visible)))
+            files.append(
+                Found(name=names[name], path=visible[name], source=name, sidecar=_sidecar(name, visible))
+            )
     return Finding(tuple(files), tuple(refused))
 
 

@@ -113,7 +113,7 @@ def _choose(ports: Sequence[Port], wanted: str | None) -> Port:
 
 
 def _output(port: Port, kind: OutputKind, n_classes: int) -> OutputForm:
-    form = OutputForm(port.name, kind, n_classes, port.dtype)
+    form = OutputForm(name=port.name, kind=kind, n_classes=n_classes, dtype=port.dtype)
     if np.dtype(port.dtype).kind == "f":
         return form
     if port.quantized is None:

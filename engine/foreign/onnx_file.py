@@ -124,7 +124,12 @@ def _port(value: onnx.ValueInfoProto, quantized: Scale | None) -> Port:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
     except KeyError:
         raise UserError(f"its {value.name!r} is no array of numbers.") from None
-    return Port(value.name, value_shape(value), str(dtype), quantized if dtype.kind in "iu" else None)
+    return Port(
+        name=value.name,
+        shape=value_shape(value),
+        dtype=str(dtype),
+        quantized=quantized if dtype.kind in "iu" else None,
+    )
 
 
 def _given(graph: onnx.GraphProto, view: GraphView, value: onnx.ValueInfoProto) -> Port:

@@ -162,7 +162,13 @@ class _Watch:
                 os.killpg(self._process.pid, signal.SIGKILL)
         code = self._process.wait()
         lines = _log_text(self._folder).strip().splitlines()
-        return End(code, self._stage, stopped, self._allowed, lines[-1].strip() if lines else "")
+        return End(
+            code=code,
+            stage=self._stage,
+            stopped=stopped,
+            allowed=self._allowed,
+            last_words=lines[-1].strip() if lines else "",
+        )
 
 
 def _answer(folder: Path, end: End, subject: str, limits: Limits) -> Any:

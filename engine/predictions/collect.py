@@ -64,7 +64,7 @@ def collect(
 
 
 def _stack(shards: Sequence[Shard], n_images: int, n_classes: int) -> Stack:
-    return Stack(tuple(shards), n_images, n_classes, np.dtype(np.float32))
+    return Stack(shards=tuple(shards), n_images=n_images, n_classes=n_classes, dtype=np.dtype(np.float32))
 
 
 def _references(

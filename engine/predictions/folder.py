@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -101,11 +101,19 @@ def _read_part(folder: Path, part: Path, names: Sequence[str], suffix: str) -> d
         stored = own_dtype if stored is None else stored
         shards.append(shard)
     assert stored is not None
-    stack = Stack(tuple(shards), shape[0], shape[1], stored)
+    stack = Stack(shards=tuple(shards), n_images=shape[0], n_classes=shape[1], dtype=stored)
     return {f"teacher{suffix}": values, f"candidates{suffix}": in_memory(stack)}
 
 
-def _open_shard(folder: Path, path: Path) -> tuple[Shard, tuple[int, int], np.dtype[Any]]:
+class _Opened(NamedTuple):
+    """Where a shard's values lie, their shape (N, K) and their type."""
+
+    shard: Shard
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+
+def _open_shard(folder: Path, path: Path) -> _Opened:
     """Return where a shard's values lie, their shape and type, without reading them."""
     shown = path.relative_to(folder)
     try:
@@ -127,7 +135,7 @@ def _open_shard(folder: Path, path: Path) -> tuple[Shard, tuple[int, int], np.dt
         )
     if n_bytes < shape[0] * shape[1] * dtype.itemsize:
         raise UserError(f"{folder.name}: {shown} is cut short. Write it again: `predict` resumes.")
-    return Shard(path, header.offset), (int(shape[0]), int(shape[1])), dtype
+    return _Opened(Shard(path, header.offset), (int(shape[0]), int(shape[1])), dtype)
 
 
 # --- writing ------------------------------------------------------------------------------

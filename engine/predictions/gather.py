@@ -93,7 +93,14 @@ def predict(
     waiting = [name for name in names if not job.is_done(name)]
     done = (len(names) - len(waiting)) * job.n_images
     stage = f"running {len(candidates)} candidates"
-    watch = Watch(len(names) * job.n_images, done, on_progress, cancel, deadline, stage)
+    watch = Watch(
+        total=len(names) * job.n_images,
+        done=done,
+        on_progress=on_progress,
+        cancel=cancel,
+        deadline=deadline,
+        stage=stage,
+    )
     if ray is None:
         run_models(job, waiting, workers or _default_workers(job, len(candidates)), watch)
     else:
@@ -145,7 +152,15 @@ def reading(on_progress: Callable[[ProgressReport], None] | None) -> Progress | 
 
     def read(done: int, total: int) -> None:
         rate = done / max(time.monotonic() - started, 1e-9)
-        report(ProgressReport(done, total, rate, (total - done) / rate, "reading images"))
+        report(
+            ProgressReport(
+                done=done,
+                total=total,
+                images_per_second=rate,
+                seconds_left=(total - done) / rate,
+                stage="reading images",
+            )
+        )
 
     return read
 

@@ -116,7 +116,14 @@ def _make_pool(
     kept = order[~np.isin(order, list(bad))]
     own_rows = images.kind == "array" and len(kept) == len(images) and bool((np.diff(kept) == 1).all())
     files = None if own_rows else tuple(images.names[i] for i in kept)
-    return Pool(folder / "pixels.npy", kept, len(images), files, key, tuple(bad[i] for i in sorted(bad)))
+    return Pool(
+        path=folder / "pixels.npy",
+        order=kept,
+        n_source=len(images),
+        files=files,
+        key=key,
+        bad=tuple(bad[i] for i in sorted(bad)),
+    )
 
 
 def _prepared(images: ImageSet, preprocessing: Preprocessing, order: NDArray[np.int64]) -> Iterator[_Result]:

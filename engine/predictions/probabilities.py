@@ -51,7 +51,7 @@ def _as_stack(probs: np.memmap[Any, Any]) -> Stack:
     step = n_images * n_classes * probs.dtype.itemsize
     path = Path(str(probs.filename))
     shards = tuple(Shard(path, probs.offset + m * step) for m in range(n_candidates))
-    return Stack(shards, n_images, n_classes, probs.dtype)
+    return Stack(shards=shards, n_images=n_images, n_classes=n_classes, dtype=probs.dtype)
 
 
 def _checked_later(name: str, stack: Stack) -> Stack:

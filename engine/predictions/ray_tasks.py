@@ -89,7 +89,7 @@ def _read(part: Part, block: Block) -> NDArray[Any]:
 def blocks_of(job: Job, name: str, rows: int) -> list[Block]:
     """Return the blocks of a model that its stored parts do not cover yet."""
     return [
-        Block(name, index, start, min(start + rows, part.n_images))
+        Block(name=name, part=index, start=start, stop=min(start + rows, part.n_images))
         for index, part in enumerate(job.parts_of(name))
         if not is_intact(part.result(name))
         for start in range(0, part.n_images, rows)

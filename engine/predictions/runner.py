@@ -67,7 +67,15 @@ class Watch:
             left = (self.total - self.done) / rate
             if self.deadline is not None:
                 left = max(0.0, min(left, self.deadline - time.monotonic()))
-            self.on_progress(ProgressReport(self.done, self.total, rate, left, self.stage))
+            self.on_progress(
+                ProgressReport(
+                    done=self.done,
+                    total=self.total,
+                    images_per_second=rate,
+                    seconds_left=left,
+                    stage=self.stage,
+                )
+            )
 
 
 def run_models(job: Job, names: Sequence[str], workers: int, watch: Watch) -> None:

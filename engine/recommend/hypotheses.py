@@ -274,7 +274,14 @@ def _expected_losses(pool: CalibratedPool, health: Floats) -> tuple[Floats, Floa
     """Return expected (H, M) and contest (N,), over blocks of rows."""
     if isinstance(pool.log_refs, StreamedReferences):
         prior = np.exp(pool.log_prior)
-        weighed = Weighed(pool.ref, pool.temperature, pool.bias, prior, health, pool.floor)
+        weighed = Weighed(
+            ref=pool.ref,
+            temperature=pool.temperature,
+            bias=pool.bias,
+            prior=prior,
+            health=health,
+            floor=pool.floor,
+        )
         found = streamed_losses(pool.log_refs, weighed)
         return found.expected, found.contest
     n_images, n_classes = pool.candidates.shape[1:]

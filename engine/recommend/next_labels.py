@@ -56,7 +56,9 @@ def label_next(
     rows = free[np.argsort(rng.exponential(size=len(free)) / weights, kind="stable")[:k]]
     rows = rows[np.argsort(-contest[rows], kind="stable")]
     worth = np.mean(relative[free] ** 2) / np.mean(relative[free] ** 2 / weights) if len(free) else 1.0
-    return NextLabels(rows, relative[rows], tuple(int(m) for m in contenders), float(worth))
+    return NextLabels(
+        rows=rows, contest=relative[rows], contenders=tuple(int(m) for m in contenders), worth=float(worth)
+    )
 
 
 def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats) -> Floats:

@@ -77,7 +77,9 @@ def read_labels(
             f" {_MAX_BYTES >> 20} MB. Keep row and label only."
         )
     return parse_labels(
-        path.read_bytes(), name=path.name, space=LabelSpace(n_rows, n_classes, class_names, files)
+        path.read_bytes(),
+        name=path.name,
+        space=LabelSpace(n_rows=n_rows, n_classes=n_classes, class_names=class_names, files=files),
     )
 
 

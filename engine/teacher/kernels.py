@@ -173,9 +173,13 @@ def kernel_at(view: GraphView, slot: Slot) -> Kernel | None:
             return None
         shapes.append(moved)
     if slot.node.op_type == "ConvTranspose" and (groups := int(attribute(slot.node, "group", 1))) > 1:
-        return Kernel(name, shapes[0], (1,), "ConvTranspose", groups) if not moves else None
+        return (
+            Kernel(name=name, shape=shapes[0], axes=(1,), op="ConvTranspose", groups=groups)
+            if not moves
+            else None
+        )
     axes = _axes_behind(slot, moves, shapes)
-    return None if axes is None else Kernel(name, shapes[0], axes, slot.node.op_type)
+    return None if axes is None else Kernel(name=name, shape=shapes[0], axes=axes, op=slot.node.op_type)
 
 
 def _axes_behind(

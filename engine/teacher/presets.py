@@ -28,10 +28,10 @@ class Preset:
 
 PRESETS: dict[str, Preset] = {
     "imagenet": Preset("ImageNet (torchvision, timm)", 1 / 255, *_IMAGENET),
-    "unit": Preset("0 to 1", 1 / 255, (0.0,), (1.0,)),
-    "symmetric": Preset("-1 to 1 (TensorFlow)", 1 / 127.5, (1.0,), (1.0,)),
-    "raw": Preset("0 to 255, as they are", 1.0, (0.0,), (1.0,)),
-    "caffe": Preset("Caffe, BGR, means taken off", 1.0, _CAFFE, (1.0,), "BGR"),
+    "unit": Preset(title="0 to 1", scale=1 / 255, mean=(0.0,), std=(1.0,)),
+    "symmetric": Preset(title="-1 to 1 (TensorFlow)", scale=1 / 127.5, mean=(1.0,), std=(1.0,)),
+    "raw": Preset(title="0 to 255, as they are", scale=1.0, mean=(0.0,), std=(1.0,)),
+    "caffe": Preset(title="Caffe, BGR, means taken off", scale=1.0, mean=_CAFFE, std=(1.0,), order="BGR"),
 }
 
 

@@ -128,7 +128,7 @@ def test_the_command_line_states_the_size_of_an_open_file(
     export = ["export", *teacher, "--images", str(images), "--predictions", str(out)]
     name = load_predictions(out).names[0]
     assert main([*export, "--candidate", name, "--out", str(tmp_path / "deploy")]) == 0
-    assert "--size 48x192" in json.loads((tmp_path / "deploy/certificate.json").read_text())["command"]
+    assert "--size=48x192" in json.loads((tmp_path / "deploy/certificate.json").read_text())["command"]
     capsys.readouterr()
 
 

@@ -182,7 +182,12 @@ def _draw(labeled: Ints, noise: LabelNoise, n: int, cells: list[tuple[int, float
     subsets = {r: labeled[draw_subset(len(labeled), n, r)] for r in {r for r, _ in cells}}
     rows = np.stack([subsets[r] for r, _ in cells])
     observed = np.stack([noise.corrupt(subsets[r], rate, r) for r, rate in cells])
-    return Draws(rows, observed, np.array([r for r, _ in cells]), np.array([rate for _, rate in cells]))
+    return Draws(
+        rows=rows,
+        labels=observed,
+        repetitions=np.array([r for r, _ in cells]),
+        rates=np.array([rate for _, rate in cells]),
+    )
 
 
 def _samples(draws: Draws) -> Iterator[tuple[LabeledSample, int]]:
@@ -328,7 +333,10 @@ def _run_active(family: _Family, outcomes: _Outcomes) -> None:
                     continue
                 verdict = calibrate(prepared, sample, config.label_trust)
                 draws = Draws(
-                    sample.rows[None], sample.labels[None], np.array([repetition]), np.array([rate])
+                    rows=sample.rows[None],
+                    labels=sample.labels[None],
+                    repetitions=np.array([repetition]),
+                    rates=np.array([rate]),
                 )
                 for budget, usable in family.admissible:
                     best = usable[[int(np.argmin(verdict.recommended[usable]))]]

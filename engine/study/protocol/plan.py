@@ -67,7 +67,15 @@ def plan(
             digests[digest] = family
             key = json.dumps([code, digest, config.to_dict()], sort_keys=True)
             mark = hashlib.sha256(key.encode()).hexdigest()[:16]
-            tasks.append(Task(family, path, digest, folder / "families" / f"{family}-{mark}.csv", config))
+            tasks.append(
+                Task(
+                    family=family,
+                    path=path,
+                    digest=digest,
+                    rows=folder / "families" / f"{family}-{mark}.csv",
+                    config=config,
+                )
+            )
     return tasks, skipped
 
 

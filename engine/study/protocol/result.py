@@ -80,7 +80,15 @@ def load_study(out: str | Path) -> StudyResult:
     results, candidates, attenuation = (
         read_csv(folder / f"{name}.csv") for name in ("results", "candidates", "attenuation")
     )
-    return StudyResult(folder, results, candidates, attenuation, groups, skipped, metadata)
+    return StudyResult(
+        out=folder,
+        results=results,
+        candidates=candidates,
+        attenuation=attenuation,
+        groups=groups,
+        skipped=skipped,
+        metadata=metadata,
+    )
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:

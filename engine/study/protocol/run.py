@@ -192,14 +192,14 @@ def _assemble(
         },
     }
     return StudyResult(
-        folder,
-        _together([task.rows for task in done], COLUMNS),
-        _together([task.part("candidates") for task in done], CANDIDATE_COLUMNS),
-        _together([task.part("attenuation") for task in done], ATTENUATION_COLUMNS),
-        groups,
-        tuple(skipped),
-        metadata,
-        cancelled,
+        out=folder,
+        results=_together([task.rows for task in done], COLUMNS),
+        candidates=_together([task.part("candidates") for task in done], CANDIDATE_COLUMNS),
+        attenuation=_together([task.part("attenuation") for task in done], ATTENUATION_COLUMNS),
+        groups=groups,
+        skipped=tuple(skipped),
+        metadata=metadata,
+        cancelled=cancelled,
     )
 
 

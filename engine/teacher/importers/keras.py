@@ -77,7 +77,13 @@ def import_model(
     def reference(images: NDArray[np.float32]) -> Floats:
         return np.asarray(model(images, training=False))
 
-    return build_teacher(graph, Description(name, source, preprocessing, class_names, notes), reference)
+    return build_teacher(
+        graph,
+        Description(
+            name=name, source=source, preprocessing=preprocessing, class_names=class_names, notes=notes
+        ),
+        reference,
+    )
 
 
 def _batch_norm_note(model: keras.Model) -> tuple[str, ...]:

@@ -73,7 +73,11 @@ def import_graph(
             f"The file does not state its preprocessing: {NOT_STATED}.",
         )
     description = Description(
-        name, source, preprocessing, class_names or _stored(facts, "class_names"), notes
+        name=name,
+        source=source,
+        preprocessing=preprocessing,
+        class_names=class_names or _stored(facts, "class_names"),
+        notes=notes,
     )
     return build_teacher(normal, description, reference)
 

@@ -70,7 +70,9 @@ def import_module(
     with _evaluating(model):
         reference = _reference(model, input_shape, preprocessing)
         stage("converting the model", patience=4.0)
-        description = Description(name, source, preprocessing, class_names, notes)
+        description = Description(
+            name=name, source=source, preprocessing=preprocessing, class_names=class_names, notes=notes
+        )
         return _translate(model, input_shape, description, reference)
 
 

@@ -134,8 +134,10 @@ def trust_field(session: Session) -> None:
         default=session.trust,
         format_func=lambda trust: IN_WORDS[trust],
         key=f"trust-{session.trust}",
-        help="Checked: no label is called wrong, and doubt is about the teacher. Crowd: a share of wrong"
-        " labels is expected.",
+        help=(
+            "Checked: no label is called wrong, and doubt is about the teacher. Crowd: a share of wrong"
+            " labels is expected."
+        ),
     )
     if wanted is not None and wanted != session.trust:
         session.note(label_trust=wanted)

@@ -11,5 +11,15 @@ def space_of(session: Session) -> LabelSpace:
     predictions = session.predictions
     if predictions is not None:
         files = predictions.files or (session.pool_files if session.has_images else None)
-        return LabelSpace(predictions.n_images, predictions.n_classes, session.class_names, files)
-    return LabelSpace(len(session.order), len(session.class_names), session.class_names, session.pool_files)
+        return LabelSpace(
+            n_rows=predictions.n_images,
+            n_classes=predictions.n_classes,
+            class_names=session.class_names,
+            files=files,
+        )
+    return LabelSpace(
+        n_rows=len(session.order),
+        n_classes=len(session.class_names),
+        class_names=session.class_names,
+        files=session.pool_files,
+    )

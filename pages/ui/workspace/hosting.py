@@ -42,5 +42,19 @@ def hosting() -> Hosting:
     root = Path(os.environ.get("ANCHORPOINT_WORKSPACE", ".anchorpoint")).resolve()
     if is_demo:
         limits = Limits(files=2_000, file_bytes=8 * _MB, pixels=20_000_000, total_bytes=200 * _MB)
-        return Hosting(True, root, _DAY, 120 * _MB, 200 * _MB, limits)
-    return Hosting(False, root, 14 * _DAY, 2_000 * _MB, 2_000 * _MB, Limits())
+        return Hosting(
+            is_demo=True,
+            root=root,
+            expiry_seconds=_DAY,
+            teacher_bytes=120 * _MB,
+            predictions_bytes=200 * _MB,
+            limits=limits,
+        )
+    return Hosting(
+        is_demo=False,
+        root=root,
+        expiry_seconds=14 * _DAY,
+        teacher_bytes=2_000 * _MB,
+        predictions_bytes=2_000 * _MB,
+        limits=Limits(),
+    )
