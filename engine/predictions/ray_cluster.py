@@ -153,12 +153,13 @@ def _inspected(ray: Any, folder: Path, files: Sequence[Path]) -> Cluster:
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     token = folder / f".seen-{secrets.token_hex(8)}"
     token.touch()
+    wanted = [str(Path(path).resolve()) for path in (token, *files)]
     try:
         task = ray.remote(num_cpus=0, max_retries=0)(probe)
         asked = [
             task.options(
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(str(token))
+            ).remote(wanted)
             for node in alive
         ]
         nodes = ray.get(asked, timeout=_PROBE_SECONDS)
