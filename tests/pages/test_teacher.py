@@ -35,7 +35,8 @@ def test_cold_page_offers_samples_and_own_models(started: Started) -> None:
 
 def test_recommendation_is_two_clicks_from_cold(started: Started) -> None:
     app = go(with_sample(open_app()), "choose")
-    assert any(head.value.startswith("Deploy ") for head in app.subheader)
+    # with 25 labels the family's best may be no more than "best so far"
+    assert any(head.value.startswith(("Deploy ", "Best so far")) for head in app.subheader)
     assert started == [("import", {"spec": "sample:digits-resnet"})]
 
 
