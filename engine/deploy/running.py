@@ -44,6 +44,9 @@ class FamilyOptions:
     latency: bool = False
 
 
+AS_IT_IS = FamilyOptions()
+
+
 def calibration_of(teacher: Teacher, pool: Pool, n_test: int = 0) -> Calibration:
     """Take the calibration images of a pool: from its leading half, as the predictions file will count it."""
     return read_calibration(teacher, pool.path, (pool.n_images - n_test) // 2)
@@ -55,7 +58,7 @@ def predict_family(
     images: ImageSet,
     *,
     store: Path,
-    family: FamilyOptions = FamilyOptions(),  # noqa: B008  (frozen)
+    family: FamilyOptions = AS_IT_IS,
     outside: Sequence[ModelFile] = (),
     **run: Any,
 ) -> Predictions:

@@ -58,11 +58,14 @@ class PoolOptions:
     shuffle: bool | None = None
 
 
+USUAL_POOL = PoolOptions()
+
+
 def prepare_pool(
     images: ImageSet,
     preprocessing: Preprocessing,
     store: Path,
-    options: PoolOptions = PoolOptions(),  # noqa: B008  (frozen)
+    options: PoolOptions = USUAL_POOL,
     *,
     on_progress: Progress | None = None,
     cancel: Callable[[], bool] | None = None,
