@@ -85,7 +85,8 @@ def test_every_rule_decides_the_same_from_shards(lazily, tmp_path, method):
         choose(method, family, sample),
     )
     assert (ours.index, ours.ties, ours.warnings) == (theirs.index, theirs.ties, theirs.warnings)
-    np.testing.assert_array_equal(ours.scores, theirs.scores)
+    # mapped rows may be aligned otherwise in memory, and sums then differ in their last bit
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-14)
 
 
 def test_commands_read_a_folder(shards):
