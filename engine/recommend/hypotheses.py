@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.recommend.channel import SMALLEST, confusions_of
-from engine.recommend.streamed import BIG, StreamedReferences, Weighed, streamed_losses
+from engine.recommend.streamed import BIG, PoolLosses, StreamedReferences, Weighed, streamed_losses
 from engine.rules.label_free import softmax_corr
 from engine.rules.statistics import FLOOR, PoolStatistics
 from engine.types import Bools, Floats, Ints
@@ -147,10 +147,15 @@ def calibrated_pool(
         )
     balanced = log_refs[:, :: max(1, n_images // _BALANCE_ROWS)]
     bias = _balance(balanced, grid.ref, grid.temperature, grid.evenness)
-    prepared = replace(prepared, bias=bias, confusion=_confusion(log_refs, kin))
-    expected, contest = _expected_losses(prepared, np.exp(-pool.distortion / HEALTH))
-    few_losses = prepared.losses(few).reshape(len(pool.candidates), -1)
-    return replace(prepared, expected=expected, contest=contest, few_losses=few_losses)
+    found = _pool_losses(replace(prepared, bias=bias), np.exp(-pool.distortion / HEALTH))
+    return replace(
+        prepared,
+        bias=bias,
+        confusion=confusions_of(found.together),
+        expected=found.expected,
+        contest=found.contest,
+        few_losses=prepared.losses(few).reshape(len(pool.candidates), -1),
+    )
 
 
 def kinship(distortion: Floats) -> float:
@@ -160,15 +165,6 @@ def kinship(distortion: Floats) -> float:
     """
     others = distortion[distortion > _COPY]
     return float(np.exp(-others.min() / KIN)) if len(others) else 1.0
-
-
-def _confusion(log_refs: Floats | StreamedReferences, kin: float) -> Floats:
-    parts = log_refs.blocks() if isinstance(log_refs, StreamedReferences) else [log_refs]
-    joint = np.zeros((log_refs.shape[2], log_refs.shape[2]))
-    for part in parts:
-        teacher, mixed, consensus = np.exp(part)
-        joint += (kin * mixed + (1 - kin) * consensus).T @ teacher
-    return confusions_of(joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,33 +266,33 @@ def _balanced(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats
     return np.asarray(np.log(factors))
 
 
-def _expected_losses(pool: CalibratedPool, health: Floats) -> tuple[Floats, Floats]:
-    """Return expected (H, M) and contest (N,), over blocks of rows."""
+def _pool_losses(pool: CalibratedPool, health: Floats) -> PoolLosses:
+    """Return the expected losses, the contest and the references' classes beside the teacher's, over blocks
+    of rows.
+    """
+    prior, confusing = np.exp(pool.log_prior), np.array([0.0, pool.kinship, 1 - pool.kinship])
     if isinstance(pool.log_refs, StreamedReferences):
-        prior = np.exp(pool.log_prior)
         weighed = Weighed(
             ref=pool.ref,
             temperature=pool.temperature,
             bias=pool.bias,
             prior=prior,
             health=health,
+            confusing=confusing,
             floor=pool.floor,
         )
-        found = streamed_losses(pool.log_refs, weighed)
-        return found.expected, found.contest
+        return streamed_losses(pool.log_refs, weighed)
     n_images, n_classes = pool.candidates.shape[1:]
     step = max(1, _BLOCK // (len(pool.ref) * n_classes))
-    total, contest, prior = (
-        np.zeros((len(pool.ref), len(pool.candidates))),
-        np.empty(n_images),
-        np.exp(pool.log_prior),
-    )
+    total, contest = np.zeros((len(pool.ref), len(pool.candidates))), np.empty(n_images)
     for start in range(0, n_images, step):
         rows = slice(start, min(start + step, n_images))
         references, losses = pool.references(rows), pool.losses(rows)
         total += references.reshape(len(references), -1) @ losses.reshape(len(losses), -1).T
         contest[rows] = contested(np.einsum("h,hnk->nk", prior, references), losses, health)
-    return total / n_images, contest
+    probs = np.exp(pool.log_refs)
+    together = np.einsum("c,cnk->nk", confusing, probs).T @ probs[TEACHER]
+    return PoolLosses(expected=total / n_images, contest=contest, together=together)
 
 
 def contested(belief: Floats, losses: Floats, chances: Floats) -> Floats:

@@ -35,12 +35,14 @@ class Decoder:
             return np.take(self._tables[0], _codes(probs), mode="clip", out=kept)
         return np.asarray(np.maximum(probs, self._floor, out=kept, dtype=self.dtype))
 
-    def logs(self, probs: NDArray[Any], floored: Floats, out: Floats) -> Floats:
-        """Write log max(p, floor) to the first rows of `out` and return them."""
+    def logs(self, probs: NDArray[Any], floored: Floats | None, out: Floats) -> Floats:
+        """Write log max(p, floor) to the first rows of `out` and return them; `floored` is what the other
+        method returned, or None if it was not asked.
+        """
         kept = out[: len(probs)]
         if self._tables is not None:
             return np.take(self._tables[1], _codes(probs), mode="clip", out=kept)
-        return np.asarray(np.log(floored, out=kept))
+        return np.asarray(np.log(self.floored(probs, kept) if floored is None else floored, out=kept))
 
 
 def _codes(probs: NDArray[Any]) -> NDArray[np.uint16]:

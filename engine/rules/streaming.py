@@ -6,6 +6,7 @@ Knows nothing of rules or picks.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +23,9 @@ STATISTICS = ("distortion", "by-row", "correlation", "spectrum")
 _BLOCK = 1 << 19  # values at a time: a few MB, which stays in the processor's cache
 _MANY_CLASSES = 2000  # a (K, K) matrix of float64 takes 32 MB there, 3 GB at 20,000
 _SERIAL = 1 << 22  # values below which threads cost more than they save
-# Values from which logarithms and row sums of a float32 family are taken in float32 (never the Gram matrix
-# nor sums over rows). Rounding is then 1e-7 of a row's value; tests show that no pick moves.
+# Values from which logarithms and row sums of a float32 family are taken in float32, never sums over blocks;
+# so are the products of a Gram matrix of which only trace and norm are asked for, while its spectrum needs
+# all digits. Rounding is then 1e-7 of a value; tests show that no pick moves.
 BIG = 1 << 26
 
 
@@ -45,23 +47,23 @@ class Correlation:
 
 
 class _Gram:
-    """QᵀQ (K, K) summed over blocks of rows, always in float64.
+    """QᵀQ (K, K) summed over blocks of rows in float64; products within a block are of type `dtype`.
 
     With thousands of classes and fewer rows it is QQᵀ (N, N) instead, which has the same trace, norm and
     singular values and does not fill the memory.
     """
 
-    def __init__(self, n_images: int, n_classes: int) -> None:
+    def __init__(self, n_images: int, n_classes: int, dtype: type[np.floating[Any]]) -> None:
         self._rows: list[Floats] | None = [] if n_images < n_classes and n_classes > _MANY_CLASSES else None
         self._sum = np.zeros((n_classes, n_classes) if self._rows is None else (0, 0))
-        self._block = np.empty_like(self._sum)
+        self._block = np.empty(self._sum.shape, dtype)
 
     def add(self, floored: Floats) -> None:
         if self._rows is not None:
             self._rows.append(floored.astype(np.float64))
             return
-        exact = floored.astype(np.float64, copy=False)
-        self._sum += np.matmul(exact.T, exact, out=self._block)
+        own = floored.astype(self._block.dtype, copy=False)
+        self._sum += np.matmul(own.T, own, out=self._block)
 
     @cached_property
     def total(self) -> Floats:
@@ -93,7 +95,7 @@ class _Pass:
         with_gram = bool(self.wanted & {"correlation", "spectrum"})
         # Fresh blocks would be fetched from the system each time, at ten times the cost of filling them.
         values, logarithms = (self._buffer() for _ in range(2))
-        cross, gram = 0.0, _Gram(n_images, n_classes) if with_gram else None
+        cross, gram = 0.0, _Gram(n_images, n_classes, self._gram_type) if with_gram else None
         for rows in blocks(n_images, n_classes):
             probs = self.candidates[m, rows]
             floored = self.decoder.floored(probs, values)
@@ -111,6 +113,11 @@ class _Pass:
             self.correlation.norm[m] = np.linalg.norm(gram.total)
             if "spectrum" in self.wanted:
                 self.spectrum[m] = singular_value_sum(lambda: self._exact_blocks(m), gram.total, n_images)
+
+    @property
+    def _gram_type(self) -> type[np.floating[Any]]:
+        is_coarse = "spectrum" not in self.wanted and math.prod(self.candidates.shape) >= BIG
+        return np.float32 if is_coarse else np.float64
 
     def _buffer(self) -> Floats:
         n_images, n_classes = self.candidates.shape[1:]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def make_family(folder: Path, n_images: int, n_classes: int, n_candidates: int =
 
 def _write(path: Path, labels: np.ndarray, n_classes: int, change: Callable) -> None:
     out = np.lib.format.open_memmap(path, "w+", np.float16, (len(labels), n_classes))
-    own = np.random.default_rng(abs(hash(path.name)) % 1000)
+    own = np.random.default_rng(zlib.crc32(path.name.encode()))
     for start in range(0, len(labels), _ROWS):
         part = labels[start : start + _ROWS]
         logits = 1.5 * np.random.default_rng(start).standard_normal((len(part), n_classes), np.float32)
@@ -69,13 +70,16 @@ def _write(path: Path, labels: np.ndarray, n_classes: int, change: Callable) -> 
 
 
 def _reference(folder: Path) -> None:
-    teacher = np.load(folder / "teacher.npy", mmap_mode="r")
+    """Read every value, take its logarithm, one dot product: as fast as plain numpy does it in float32."""
+    teacher = np.load(folder / "teacher.npy").astype(np.float32)
+    buffer = np.empty((500, teacher.shape[1]), np.float32)
     for path in sorted((folder / "candidates").iterdir()):
         values = np.load(path, mmap_mode="r")
-        for start in range(0, len(values), 500):
-            rows = slice(start, start + 500)
-            probs = np.maximum(values[rows].astype(np.float32), np.float32(1e-8))
-            np.vdot(teacher[rows].astype(np.float32), np.log(probs))
+        for start in range(0, len(values), len(buffer)):
+            own = teacher[start : start + len(buffer)]
+            logs = buffer[: len(own)]
+            np.maximum(values[start : start + len(own)], np.float32(1e-8), out=logs, dtype=np.float32)
+            np.vdot(own, np.log(logs, out=logs))
 
 
 def _sample(family: Predictions) -> LabeledSample:
@@ -128,7 +132,8 @@ def child(part: str, folder: str, repeats: int) -> None:
             started = time.perf_counter()
             PARTS[part](Path(folder))
             times.append(time.perf_counter() - started)
-    print(json.dumps({"seconds": min(times), "gigabytes": _peak() / 1e9}))
+    spent = time.process_time() / repeats
+    print(json.dumps({"seconds": min(times), "processor": spent, "gigabytes": _peak() / 1e9}))
 
 
 # --- the report -----------------------------------------------------------------------------
@@ -138,15 +143,18 @@ def bars(folder: Path, n_images: int, n_classes: int, repeats: int) -> Iterator[
     """Compare every part with the reference on one family."""
     yield (
         f"| N = {n_images:,}, K = {n_classes:,}, M = {N_CANDIDATES}, float16 | time | times the pass | bar"
-        f" | resident memory (bar {MEMORY:g} GB) |"
+        f" | processor seconds, all cores | resident memory (bar {MEMORY:g} GB) |"
     )
-    yield "|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|"
     reference = run_part(REFERENCE, folder, repeats)
-    yield f"| {REFERENCE} | {reference['seconds']:.2f} s | 1 | | |"
+    yield f"| {REFERENCE} | {reference['seconds']:.2f} s | 1 | | {reference['processor']:.1f} | |"
     for part, bar in BARS.items():
         found = run_part(part, folder, repeats)
         ratio = found["seconds"] / reference["seconds"]
-        yield f"| {part} | {found['seconds']:.2f} s | {ratio:.3f} | {bar:g} | {found['gigabytes']:.2f} GB |"
+        yield (
+            f"| {part} | {found['seconds']:.2f} s | {ratio:.3f} | {bar:g} | {found['processor']:.1f}"
+            f" | {found['gigabytes']:.2f} GB |"
+        )
 
 
 def growth(n_images: int, n_classes: int) -> Iterator[str]:

@@ -9,8 +9,9 @@ from engine.recommend import hypotheses, streamed
 from engine.recommend.hypotheses import calibrated_pool
 from engine.recommend.streamed import StreamedReferences
 from engine.rules import streaming
-from engine.rules.statistics import pool_statistics
+from engine.rules.statistics import CORRELATION, DISTORTION, pool_statistics
 from engine.types import LabeledSample
+from tests.rules.test_streaming import Counted
 from tests.synthetic_family import synthetic_predictions
 
 
@@ -58,3 +59,19 @@ def test_no_pick_moves(stream, seed, n_labels):
         found = choose(method, stored, sample)
         assert found.index == expected.index
         np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-4)
+
+
+def test_the_pool_is_gone_through_twice_and_rows_are_asked_for_once(stream):
+    family = synthetic_predictions(n_images=4000, n_classes=8)
+    counted = Counted(np.asarray(family.candidates))
+    stream()
+    pool = pool_statistics(family.teacher, counted)
+    pool.need(DISTORTION, CORRELATION)
+    prepared = calibrated_pool(family.teacher, pool)
+    passes = sum(counted.read) / counted.values.size
+    sampled = 2000 / 4000 + 512 / 4000  # where class shares are evened out, and where learned ones are tried
+    assert passes <= 2.01 + sampled
+    counted.read.clear()
+    for _ in range(3):  # once a hypothesis
+        prepared.references(np.arange(40))
+    assert sum(counted.read) == len(counted) * 40 * 8
