@@ -34,6 +34,7 @@ from engine.diagnose.agreement import agreements, chance_problem
 from engine.diagnose.evidence import evidence_problems
 from engine.family.families import FAMILIES, split_family
 from engine.family.model_file import CONSENSUS
+from engine.family.weights import ends_note
 from engine.predictions.deployed import read_allocation
 from engine.predictions.gather import labels_in_pool_order, reading
 from engine.predictions.machine import available_cores
@@ -298,7 +299,7 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
             *(chance_problem(a, teacher.name) for a in agreements(predictions) if a.is_chance and files),
             *evidence_problems(predictions),
         ],
-        "notes": [*teacher.notes, *plan.images.notes, *_folder_note(plan)],
+        "notes": [*teacher.notes, *_ends_note(plan), *plan.images.notes, *_folder_note(plan)],
         "peak_memory_bytes": (
             peak_memory_estimate(
                 teacher, plan.pool.n_images, plan.family.n_candidates, available_cores(), largest
@@ -308,6 +309,12 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
         ),
         "seconds": round(seconds, 3),
     }
+
+
+def _ends_note(plan: _Plan) -> list[str]:
+    teacher = plan.family.teacher
+    note = ends_note(teacher) if isinstance(teacher, Teacher) and plan.family.recipes else None
+    return [] if note is None else [note]
 
 
 def _folder_note(plan: _Plan) -> list[str]:

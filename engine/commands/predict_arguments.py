@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.commands.numbers import numbers
 from engine.family.cost import admissible, parse_budget
-from engine.family.families import expected_costs, make_family, parse_family
+from engine.family.families import expected_costs, make_family, parse_family, possible_ends
 from engine.family.kinds import AnyRecipe, parse_any
 from engine.family.model_file import StandIn
 from engine.family.recipes import (
@@ -107,7 +107,7 @@ def _grid(teacher: Teacher, args: argparse.Namespace, budget: float | None) -> t
         [int(value) for value in bits],
         percentiles,
         GRANULARITIES[args.granularity or "both"],
-        ENDS[args.ends or "both"],
+        possible_ends(teacher) if args.ends is None else ENDS[args.ends],
     )
 
 

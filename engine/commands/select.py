@@ -14,7 +14,7 @@ from engine.predictions.file import load_predictions
 from engine.recommend.trust import label_trust
 from engine.rules.anchors import ANCHORS
 from engine.target.labels import read_labels, sample_from_array
-from engine.types import LABEL_TRUSTS, Choice, Floats, LabeledSample, Predictions, UserError
+from engine.types import FLOOR, LABEL_TRUSTS, Choice, Floats, LabeledSample, Predictions, UserError
 
 HELP = "choose a candidate with one rule, from few or no labels"
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_trust_argument(parser)
     parser.add_argument(
-        "--floor", type=float, default=1e-8, help="lower clip of probabilities before logarithms"
+        "--floor", type=float, default=FLOOR, help="lower clip of probabilities before logarithms"
     )
 
 

@@ -22,7 +22,7 @@ from engine.study.protocol.noise import MATRIX, NOISE_KINDS, UNIFORM
 from engine.study.protocol.run import run_study
 from engine.study.report.page import write_report
 from engine.study.tables.findings import summary as findings
-from engine.types import UserError
+from engine.types import FLOOR, UserError
 
 HELP = "run the paper's protocol on predictions files and write tables, figures and a report"
 _BAR = 24  # characters
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anchors", default="pool", help=f"any of: {', '.join(ANCHORS)}")
     parser.add_argument(
         "--floors",
-        default="1e-8",
+        default=f"{FLOOR:g}",
         help="lower clips of probabilities, the main one first, e.g. 1e-8,1e-6,1e-12",
     )
     parser.add_argument(

@@ -23,7 +23,7 @@ from engine.family.kinds import (
     Tailored,
 )
 from engine.family.quantize import n_output_channels
-from engine.family.recipes import custom_family, standard_family
+from engine.family.recipes import BITS, GRANULARITIES_STANDARD, PERCENTILES, custom_family
 from engine.types import Recipe, TeacherFacts, UserError
 
 FamilyName = Literal["paper", "deploy", "all"]
@@ -41,21 +41,30 @@ _OPTIMISED_AT = (2.5, 3.0, 4.0)
 def make_family(
     name: FamilyName, teacher: TeacherFacts, budget: float | None = None
 ) -> tuple[AnyRecipe, ...]:
-    """Return a family's recipes in order. `budget`, a share of the float memory, adds mixed candidates at
-    just that.
+    """Return a family's recipes in order; `paper` is the 72, or 36 if the teacher has no layer between its
+    ends. `budget`, a share of the float memory, adds mixed candidates at just that.
 
     >>> len(FAMILIES)
     3
     """
-    paper: tuple[AnyRecipe, ...] = standard_family()
+    paper: tuple[AnyRecipe, ...] = custom_family(
+        BITS, PERCENTILES, GRANULARITIES_STANDARD, possible_ends(teacher)
+    )
     if name == "paper":
         return paper
     deploy = _deploy_family(teacher, budget)
     return deploy if name == "deploy" else tuple(dict.fromkeys([*paper, *deploy]))
 
 
+def possible_ends(teacher: TeacherFacts) -> tuple[bool, ...]:
+    """Return whether the first and the last layer may stay float: with nothing between them, nothing would be
+    quantized.
+    """
+    return (False, True) if len(teacher.kernels) > 2 else (False,)
+
+
 def _deploy_family(teacher: TeacherFacts, budget: float | None) -> tuple[AnyRecipe, ...]:
-    ends = (False, True) if len(teacher.kernels) > 2 else (False,)
+    ends = possible_ends(teacher)
     weights = custom_family((3, 4, 5, 6, 8), (99.5, 100.0), ("channel",), ends)
     static = [StaticRecipe(g, m, e) for g in ("channel", "tensor") for m in RANGE_METHODS for e in ends]
     corrected = [

@@ -22,6 +22,17 @@ def quantized_kernels(teacher: TeacherFacts, recipe: Recipe) -> tuple[Kernel, ..
     return teacher.kernels[1:-1] if recipe.float_ends else teacher.kernels
 
 
+def ends_note(teacher: TeacherFacts) -> str | None:
+    """Say that float ends would leave nothing to quantize, if that is so."""
+    n_layers = len(teacher.kernels)
+    if n_layers > 2:
+        return None
+    layers = "one quantizable layer" if n_layers == 1 else "two quantizable layers"
+    return (
+        f"{teacher.name} has only {layers}: candidates that keep the first and the last float are left out."
+    )
+
+
 def check_family(teacher: TeacherFacts, recipes: Iterable[Recipe]) -> None:
     """Raise UserError if a recipe makes no sense for this teacher: nothing to quantize, or `lastaxis` on
     another layout.
@@ -29,9 +40,10 @@ def check_family(teacher: TeacherFacts, recipes: Iterable[Recipe]) -> None:
     for recipe in recipes:
         if not quantized_kernels(teacher, recipe):
             raise UserError(
-                f"{recipe.slug} keeps the first and the last layer float, and {teacher.name} has only"
-                f" {len(teacher.kernels)} quantizable layers: nothing is left to quantize. Leave out the"
-                " endpoint option."
+                f"{recipe.slug} keeps the first and the last layer float, and {teacher.name} has no others:"
+                " nothing is left to quantize.",
+                "Quantize the ends too.",
+                option="ends",
             )
         if recipe.granularity == "lastaxis" and not any(
             len(kernel.shape) - 1 in kernel.axes for kernel in teacher.kernels

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from engine.__main__ import main
@@ -65,6 +67,42 @@ def test_the_standard_family_is_written(desk: Path, capsys: pytest.CaptureFixtur
     first = (desk / "out.npz").read_bytes()
     assert run(desk, capsys)["candidates"] == record["candidates"]
     assert (desk / "out.npz").read_bytes() == first
+
+
+def test_a_teacher_of_two_layers_has_no_candidates_with_float_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(1)
+    model = helper.make_model(
+        helper.make_graph(
+            [
+                helper.make_node("Conv", ["x", "conv"], ["a"], pads=[1, 1, 1, 1]),
+                helper.make_node("GlobalAveragePool", ["a"], ["b"]),
+                helper.make_node("Flatten", ["b"], ["c"]),
+                helper.make_node("MatMul", ["c", "head"], ["y"]),
+            ],
+            "two",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+            [
+                numpy_helper.from_array(rng.normal(size=(8, 3, 3, 3)).astype(np.float32), "conv"),
+                numpy_helper.from_array(rng.normal(size=(8, 4)).astype(np.float32), "head"),
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    model.ir_version = 8
+    onnx.save(model, tmp_path / "two.onnx")
+    np.save(tmp_path / "x.npy", rng.integers(0, 256, (12, 9, 13, 3), dtype=np.uint8))
+    base = ["predict", "--teacher", str(tmp_path / "two.onnx"), "--images", str(tmp_path / "x.npy")]
+    base += ["--size", "9x13", "--out", str(tmp_path / "out.npz"), "--store", str(tmp_path / "store")]
+    assert main([*base, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert len(record["candidates"]) == 36
+    assert not any(name.endswith("-ends") for name in record["candidates"])
+    assert any("two has only two quantizable layers" in note for note in record["notes"])
+    assert main([*base, "--ends", "both"]) == 2
+    assert "Quantize the ends too (--ends)" in capsys.readouterr().err
 
 
 def test_labels_from_folders_and_a_held_out_test_part(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,9 @@ import streamlit as st
 
 from engine.family.families import FAMILIES, FAMILY_WORDS, make_family, relative_time
 from engine.family.recipes import BITS, PERCENTILES, custom_family
+from engine.family.weights import ends_note
 from engine.types import GRANULARITIES, TeacherFacts
+from pages.ui.parts.page import plain
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted
@@ -32,6 +34,8 @@ def family_choice(session: Session, teacher: TeacherFacts) -> None:
     if chosen != session.record.family:
         session.change(keep=Step.LABELS, family=chosen)
         st.rerun()
+    if note := ends_note(teacher):
+        st.caption(plain(note))
 
 
 def _caption(name: str, teacher: TeacherFacts, n_images: int) -> str:

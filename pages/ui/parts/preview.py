@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from engine.diagnose.health import COLLAPSE_FACTOR
 from engine.types import TeacherFacts
 from pages.ui.parts.page import link, plain
 from pages.ui.parts.progress import watch_job
@@ -71,7 +72,7 @@ def preview_words(found: dict[str, Any], teacher: TeacherFacts) -> str:
     if n > 1 and len(set(firsts)) == 1:
         name = plain(teacher.class_names[firsts[0]])
         return f"The teacher answers “{name}” for all {counted(n, 'image')}: check the preprocessing"
-    if sure < 1.5 / teacher.n_classes:
+    if sure <= COLLAPSE_FACTOR / teacher.n_classes:
         return (
             f"The teacher is hardly surer than guessing (on average {share(sure)}): check the preprocessing"
         )

@@ -201,7 +201,7 @@ class Session:
         from engine.family.recipes import custom_family
 
         r = self.record
-        if r.family != "paper" and self.teacher is not None:
+        if self.teacher is not None and (r.family != "paper" or r.has_standard_grid):
             return make_family(parse_family(r.family), self.teacher)
         return custom_family(r.bits, r.percentiles, r.granularities, r.ends)  # type: ignore[arg-type]
 
