@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.parts.budget import budget_slider
+from pages.ui.parts.budget import budget_slider, file_slider
 from pages.ui.parts.choose import doubts, picture_and_dial, rule_reasons, suspicion
 from pages.ui.parts.deployed import allocation_picture, latency_picture, latency_slider
 from pages.ui.parts.label_advice import halving
@@ -37,8 +37,12 @@ assert predictions is not None
 wait_for_statistics(session)
 with user_errors():
     answer = st.container()  # the answer stands first, though the budget below it is read before
-    if predictions.cost is not None:
-        budget_slider(session, predictions.cost)
+    memory, file = st.columns(2, gap="medium")
+    with memory:
+        if predictions.cost is not None:
+            budget_slider(session, predictions.cost)
+    with file:
+        file_slider(session)
     latency_slider(session, predictions)
     with st.spinner("Weighing the candidates …"):
         decision = session.decision

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.candidate_files import add_place_of_files
-from engine.commands.select import labeled_sample
+from engine.commands.select import add_limit_arguments, add_trust_argument, labeled_sample, limits_of
 from engine.commands.teacher_arguments import add_teacher_arguments, load_request, load_stated_teacher
 from engine.exports.certificate import SHIPPED_IMAGES
 from engine.family.kinds import AnyRecipe, parse_any
@@ -61,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     evidence.add_argument("--method", help="the rule that chose, as in `select`")
     evidence.add_argument("--labels", help="CSV of row,label or file,label")
+    add_limit_arguments(evidence)
+    add_trust_argument(evidence)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -180,19 +182,32 @@ def _options(args: argparse.Namespace) -> dict[str, str]:
 
 def _grounds(args: argparse.Namespace) -> Grounds | None:
     if args.predictions is None:
-        if args.method or args.labels:
-            raise UserError("--method and --labels need the --predictions they choose from.")
+        if args.method or args.labels or limits_of(args).words:
+            raise UserError(
+                "--method, --labels, --budget and --max-latency need the --predictions they choose from."
+            )
         return None
     from engine.decide.briefing import Grounds
-    from engine.decide.choose import choose, statistics_of
+    from engine.decide.choose import admissible_under, choose, statistics_of
+    from engine.diagnose.evidence import evidence_problems
     from engine.predictions.file import load_predictions
+    from engine.recommend.trust import label_trust
 
     predictions, path = load_predictions(args.predictions), Path(args.predictions)
     if args.method is None:
         return Grounds(predictions=predictions, path=path, settled_by="named directly")
-    sample = labeled_sample(predictions, args.labels)
+    sample, limits = labeled_sample(predictions, args.labels), limits_of(args)
     pool = statistics_of(predictions)
-    choice = choose(args.method, predictions, sample, pool=pool)
+    choice = choose(
+        args.method,
+        predictions,
+        sample,
+        pool=pool,
+        admissible=admissible_under(
+            predictions, limits.memory, max_latency=limits.latency, max_bytes=limits.n_bytes
+        ),
+        trust=label_trust(args.label_trust),
+    )
     settled_by = args.method if args.candidate is None else "named directly"
     return Grounds(
         predictions=predictions,
@@ -200,6 +215,8 @@ def _grounds(args: argparse.Namespace) -> Grounds | None:
         sample=sample,
         pool=pool,
         path=path,
+        limits=limits,
+        problems=tuple(evidence_problems(predictions)),
         settled_by=settled_by,
     )
 

@@ -52,9 +52,8 @@ def run_file_export(args: argparse.Namespace, grounds: Grounds | None) -> dict[s
 def _order(
     args: argparse.Namespace, model: ModelFile, class_names: tuple[str, ...], grounds: Grounds | None
 ) -> FileOrder:
-    order = FileOrder(model=model, class_names=class_names)
-    if grounds is None or args.images is None:
-        return order
+    if grounds is None:
+        return FileOrder(model=model, class_names=class_names)
     predictions = grounds.predictions
     if model.name not in predictions.names:
         raise UserError(f"the predictions hold no {model.name}. Give those of the run that judged it.")
@@ -64,6 +63,9 @@ def _order(
             f"the predictions judged another {model.name}: its bytes differ. Judge this file, or give that"
             " one."
         )
+    evidence = evidence_record(grounds, model.name)
+    if args.images is None:  # the decision is known, though the file cannot be compared
+        return FileOrder(model=model, class_names=class_names, evidence=evidence)
     images = open_images(args.images)
     places = places_of(images, predictions, args.n_images)
     return FileOrder(
@@ -71,5 +73,5 @@ def _order(
         class_names=class_names,
         images=prepared_images(images, list(places.values()), model.input.preprocessing),
         judged=predictions.candidates[index][list(places)],
-        evidence=evidence_record(grounds, model.name),
+        evidence=evidence,
     )

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.decide.brief import Limits
 from engine.decide.choose import METHODS, PEERS, admissible_under, choose
-from engine.family.cost import read_budget, stored_costs
+from engine.family.cost import SizeBudget, read_budget, stored_costs
 from engine.family.model_file import CONSENSUS
 from engine.predictions.file import load_predictions
 from engine.recommend.trust import label_trust
@@ -28,6 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--class-names", help="text file with one class name a line, if the predictions carry none"
     )
     parser.add_argument("--method", required=True, help=f"one of: {', '.join((*METHODS, *PEERS))}")
+    add_limit_arguments(parser)
+    parser.add_argument(
+        "--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}"
+    )
+    add_trust_argument(parser)
+    parser.add_argument(
+        "--floor", type=float, default=FLOOR, help="lower clip of probabilities before logarithms"
+    )
+
+
+def add_limit_arguments(parser: argparse._ActionsContainer) -> None:
+    """What a candidate may take, as every command that chooses asks it."""
     parser.add_argument(
         "--budget",
         help=(
@@ -44,16 +57,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " by the run on its processor"
         ),
     )
-    parser.add_argument(
-        "--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}"
-    )
-    add_trust_argument(parser)
-    parser.add_argument(
-        "--floor", type=float, default=FLOOR, help="lower clip of probabilities before logarithms"
-    )
 
 
-def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+def limits_of(args: argparse.Namespace) -> Limits:
+    """Return the limits that the options set."""
+    budget = read_budget(args.budget)
+    if isinstance(budget, SizeBudget):
+        return Limits(n_bytes=budget.n_bytes, latency=args.max_latency)
+    return Limits(memory=budget, latency=args.max_latency)
+
+
+def add_trust_argument(parser: argparse._ActionsContainer) -> None:
     """The question how the labels were made, as every command asks it."""
     parser.add_argument(
         "--label-trust",

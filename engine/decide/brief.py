@@ -37,6 +37,29 @@ class LabelOrigin:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What a candidate may take; None: as much as it likes."""
+
+    memory: float | None = None  # weights, relative to the float teacher's
+    n_bytes: float | None = None  # of the file that ships
+    latency: float | None = None  # time for an image, relative to the float teacher's
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Each limit that is set, in words.
+
+        >>> Limits(memory=0.18, latency=0.8).words
+        ('18 % of the float weights', "0.8 of the teacher's time")
+        """
+        said = (
+            "" if self.memory is None else f"{100 * self.memory:.3g} % of the float weights",
+            "" if self.n_bytes is None else f"a file of {self.n_bytes / 1e3:,.4g} kB",
+            "" if self.latency is None else f"{self.latency:.3g} of the teacher's time",
+        )
+        return tuple(words for words in said if words)
+
+
+@dataclass(frozen=True)
 class Standing:
     """What is known of one model. None: not measured, or (probability) the rule does not say."""
 
@@ -78,7 +101,7 @@ class Brief:
     concerns: tuple[str, ...]
     sign_off: str = ""  # the gate's sentence, where there are labels to ask it with
     recommended: Standing | None = None
-    budget: float | None = None
+    limits: Limits = field(default_factory=Limits)
     preprocessing: str = ""
     dots: tuple[Dot, ...] = ()
     title: str = ""
@@ -170,11 +193,8 @@ def compared_words(brief: Brief) -> str:
     words = (
         f"{_counted(brief.n_candidates, 'candidate')} on {_counted(brief.n_images, 'image')} of the target"
     )
-    if brief.budget is not None:
-        words += (
-            f", of which {brief.n_admissible} fit the memory budget of {100 * brief.budget:.1f} % of the"
-            " float weights"
-        )
+    if allowed := brief.limits.words:
+        words += f", of which {brief.n_admissible} stay within {' and '.join(allowed)}"
     rule = f" They were ranked by {rule_title(brief.method)}." if brief.method else ""
     return f"{words}.{rule}"
 

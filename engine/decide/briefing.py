@@ -11,7 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.decide.brief import Brief, Dot, LabelOrigin, Standing, overrides_words, preprocessing_words
+from engine.decide.brief import (
+    Brief,
+    Dot,
+    LabelOrigin,
+    Limits,
+    Standing,
+    overrides_words,
+    preprocessing_words,
+)
 from engine.decide.gate import Question, gate_candidate, gate_statement
 from engine.decide.headline import reservations
 from engine.decide.titles import rule_title
@@ -35,7 +43,7 @@ class Grounds:
     origin: LabelOrigin = field(default_factory=LabelOrigin)
     preprocessing: Preprocessing | None = None
     path: Path | None = None  # of the predictions file
-    budget: float | None = None  # memory that was allowed, relative to float
+    limits: Limits = field(default_factory=Limits)  # what a candidate was allowed to take
     settled_by: str = ""  # who took the candidate: a rule, or a person
     problems: tuple[str, ...] = ()  # what speaks against deciding on these predictions at all
     pool: PoolStatistics | None = None  # of these predictions, where they are at hand: lets the gate answer
@@ -67,7 +75,7 @@ def brief_of(grounds: Grounds, name: str) -> Brief:
         origin=grounds.origin,
         sign_off=_sign_off(grounds, index),
         concerns=_concerns(grounds, reasons),
-        budget=grounds.budget,
+        limits=grounds.limits,
         preprocessing="" if grounds.preprocessing is None else preprocessing_words(grounds.preprocessing),
         dots=_dots(grounds, sample),
     )

@@ -35,24 +35,35 @@ def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStat
 
 
 def admissible_under(
-    predictions: Predictions, budget: float | SizeBudget | None, *, max_latency: float | None = None
+    predictions: Predictions,
+    budget: float | SizeBudget | None,
+    *,
+    max_latency: float | None = None,
+    max_bytes: float | None = None,
 ) -> Bools | None:
-    """Return the mask of candidates within a memory budget, a share of the float teacher's or a size of the
-    file, and a relative time, or None for no limit.
+    """Return the mask of candidates within a memory budget (a share of the float teacher's, or a size of the
+    file), a relative time and a size of the file, or None for no limit.
 
     Raises UserError if the file lacks what a limit is about, or nothing fits.
     """
-    small = None if budget is None else _within_memory(predictions, budget)
-    if max_latency is None:
-        return small
-    fast = _within_time(predictions, max_latency)
-    both = fast if small is None else fast & small
-    if not both.any():
+    masks = {
+        "the memory budget": None if budget is None else _within_memory(predictions, budget),
+        f"{max_latency or 0:.3g} of the teacher's time": (
+            None if max_latency is None else _within_time(predictions, max_latency)
+        ),
+        f"{max_bytes or 0:,.0f} bytes": (
+            None if max_bytes is None else _within_memory(predictions, SizeBudget(max_bytes))
+        ),
+    }
+    given = {words: mask for words, mask in masks.items() if mask is not None}
+    if not given:
+        return None
+    all_of_them: Bools = np.logical_and.reduce(list(given.values()))
+    if not all_of_them.any():
         raise UserError(
-            f"no candidate is both within the memory budget and within {max_latency:.3g} of the teacher's"
-            " time. Raise one of the two."
+            f"no candidate is within {' and within '.join(given)} at once. Raise one of these limits."
         )
-    return both
+    return all_of_them
 
 
 def _within_time(predictions: Predictions, most: float) -> Bools:

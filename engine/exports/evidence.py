@@ -31,7 +31,7 @@ def evidence_record(grounds: Grounds, exported: str) -> dict[str, Any]:
         "teacher_sha256": grounds.predictions.teacher_sha256,
         "exported": exported,
         "settled_by": grounds.settled_by,
-        "budget": grounds.budget,
+        "limits": asdict(grounds.limits),
     }
     is_known = exported in grounds.predictions.names
     if is_known:

@@ -204,6 +204,7 @@ def bundle_readme(certificate: Certificate) -> str:
         onnxruntime=c.versions["onnxruntime"],
         opset=c.model["opset"],
         command=_code(c.command),
+        beside="the teacher's file and the images" if " --images " in c.command else "the teacher's file",
         sha256=c.sha256,
     )
 
@@ -242,8 +243,8 @@ Hashes show accidents and simple tampering; they are no signature. sha256 of mod
 
 ## Recreate it
 
-In this folder, with the teacher's file beside it (named as here: the file's name is kept in the model), this writes
-the same bytes of model.onnx:
+In this folder, with {beside} beside it (named as here: the teacher's name is kept in the model), this
+writes the same bytes of model.onnx:
 
     {command}
 """

@@ -46,7 +46,12 @@ def file_bytes(teacher: Teacher, recipe: Recipe) -> float:
     """Return about how many bytes the candidate takes as an ONNX file: codes in the integers ONNX has, scales
     and zero points, and the rest of the teacher's graph as stored.
     """
-    total, width = float(len(teacher.graph)), stored_bits(recipe.bits)
+    return graph_bytes(teacher, recipe, len(teacher.graph))
+
+
+def graph_bytes(teacher: TeacherFacts, recipe: Recipe, n_bytes: int) -> float:
+    """Return `file_bytes` of a teacher whose graph is not at hand, only how many bytes it has."""
+    total, width = float(n_bytes), stored_bits(recipe.bits)
     for kernel in quantized_kernels(teacher, recipe):
         total += kernel.size * (width / 8 - FLOAT_BYTES)
         total += n_scales(kernel, recipe.granularity) * (4 + width / 8) + _NODES

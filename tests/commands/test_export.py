@@ -120,6 +120,27 @@ def test_rows_of_an_array_and_a_candidate_by_number(
         assert f"{SLUG} overrides the recommendation" in certificate.evidence["overrides"]
 
 
+def test_a_pick_within_a_budget_is_no_override(
+    capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path
+) -> None:
+    """What `select` recommends under a limit is recommended by the certificate too, which says the limit."""
+    recipes = [parse_slug(name) for name in load_predictions(work / "rows.npz").names]
+    cost = costs(tiny_teacher(), recipes)
+    path = tmp_path / "costed.npz"
+    save_predictions(replace(load_predictions(work / "rows.npz"), cost=cost), path)
+    free = _run(capsys, "select", path, "--method", "val-ce")[1]
+    limit = ("--method", "val-ce", "--budget", f"{sorted(cost)[1]:.6f}")
+    picked = _run(capsys, "select", path, *limit)[1]["name"]
+    assert picked != free["name"]
+    start = ("export", "--teacher", work / "tiny.onnx", "--predictions", path, "--candidate", picked)
+    code, _, _ = _run(capsys, *start, *limit, "--label-trust", "checked", "--out", tmp_path / "out")
+    evidence = Certificate.from_json((tmp_path / "out" / "certificate.json").read_text()).evidence
+    assert (code, "overrides" in evidence, evidence["picked"]) == (0, False, picked)
+    assert "% of the float weights" in (tmp_path / "out" / "certificate.html").read_text()
+    code, _, errors = _run(capsys, *start[:3], *limit[2:], "--candidate", picked, "--out", tmp_path / "no")
+    assert (code, "need the --predictions" in errors) == (2, True)
+
+
 def test_predictions_of_another_model_fail(
     capsys: pytest.CaptureFixture[str], work: Path, tmp_path: Path
 ) -> None:

@@ -7,7 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from engine.decide.brief import LabelOrigin, compared_words, label_words, preprocessing_words, table_of
+from engine.decide.brief import (
+    LabelOrigin,
+    Limits,
+    compared_words,
+    label_words,
+    preprocessing_words,
+    table_of,
+)
 from engine.decide.briefing import Grounds, brief_of
 from engine.decide.choose import choose, statistics_of
 from engine.rules.sampling import draw_sample
@@ -98,9 +105,12 @@ def test_without_labels_or_rule_nothing_is_claimed() -> None:
 
 def test_says_what_was_compared_and_whose_labels(choice: Choice) -> None:
     origin = LabelOrigin(sources={"typed": 30, "csv": 10}, people=("Ann",), disputed=2)
-    brief = brief_of(grounds(choice, origin=origin, budget=0.22, problems=("Few images.",)), choice.name)
+    brief = brief_of(
+        grounds(choice, origin=origin, limits=Limits(memory=0.22, latency=0.8), problems=("Few images.",)),
+        choice.name,
+    )
     assert "72 candidates on" in compared_words(brief)
-    assert "memory budget of 22.0 %" in compared_words(brief)
+    assert "72 stay within 22 % of the float weights and 0.8 of the teacher's time" in compared_words(brief)
     words = label_words(brief)
     assert "40 labels" in words
     assert "30 typed in the app, 10 from a CSV file" in words

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from engine.decide.brief import Limits
 from engine.decide.briefing import Grounds
 from engine.exports.evidence import brief_in, choice_evidence, evidence_record
 from engine.family.cost import costs
@@ -49,8 +50,10 @@ def test_the_record_is_json_and_names_the_candidates() -> None:
 
 
 def test_the_record_says_what_was_exported_and_who_settled_it() -> None:
-    bare = evidence_record(Grounds(predictions=PREDICTIONS, settled_by="own", budget=0.2), "b2-tensor-q99")
-    assert (bare["exported"], bare["settled_by"], bare["budget"]) == ("b2-tensor-q99", "own", 0.2)
+    bare = evidence_record(
+        Grounds(predictions=PREDICTIONS, settled_by="own", limits=Limits(memory=0.2)), "b2-tensor-q99"
+    )
+    assert (bare["exported"], bare["settled_by"], bare["limits"]["memory"]) == ("b2-tensor-q99", "own", 0.2)
     assert "method" not in bare
     assert bare["predictions_sha256"] is None
 

@@ -80,9 +80,17 @@ def test_a_stranger_makes_the_same_bytes_of_an_edited_teacher(tmp_path: Path) ->
     stranger.mkdir()
     shutil.copy(source, stranger)
     shutil.copy(export / CLASS_NAMES, stranger)
-    words = shlex.split(certificate.command)
+    again = follow(certificate.command, stranger)
+    assert sha256_of(again / "model.onnx") == sha256_of(export / "model.onnx") == certificate.sha256
+    assert np.array_equal(answers(again, EDITED), answers(export, EDITED))
+    assert certificate.command in (export / "README.md").read_text()
+    assert Certificate.from_json((again / "certificate.json").read_text()).command == certificate.command
+
+
+def follow(command: str, stranger: Path) -> Path:
+    """Run a printed command in a folder, as somebody else would, and return what it wrote."""
     done = subprocess.run(
-        [sys.executable, *words[1:], "--store", str(stranger / "store")],
+        [sys.executable, *shlex.split(command)[1:], "--store", str(stranger / "store")],
         cwd=stranger,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -91,11 +99,35 @@ def test_a_stranger_makes_the_same_bytes_of_an_edited_teacher(tmp_path: Path) ->
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    again = stranger / "DIR"
-    assert sha256_of(again / "model.onnx") == sha256_of(export / "model.onnx") == certificate.sha256
-    assert np.array_equal(answers(again, EDITED), answers(export, EDITED))
-    assert certificate.command in (export / "README.md").read_text()
-    assert Certificate.from_json((again / "certificate.json").read_text()).command == certificate.command
+    return stranger / "DIR"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slug", ["b8a8-channel-minmax", "mix-0.4"])
+def test_a_candidate_fitted_to_images_names_them_and_is_made_again(tmp_path: Path, slug: str) -> None:
+    desk, stranger = tmp_path / "desk", tmp_path / "stranger"
+    stranger.mkdir()
+    source = stranger / "net.onnx"
+    write_bytes(source, tiny_teacher(width=24).graph)
+    teacher = load_teacher(str(source))
+    pixels = np.random.default_rng(0).integers(0, 256, (24, 16, 16, 3), dtype=np.uint8)
+    np.save(stranger / "my pool.npy", pixels)
+    write_bytes(desk / "teacher.onnx", teacher.graph)
+    write_json(desk / "outline.json", facts_of(replace(teacher, preprocessing=EDITED, class_names=NAMES)))
+    write_export(
+        FakeDesk(desk),  # type: ignore[arg-type]
+        slug,
+        ["onnx"],
+        str(stranger / "my pool.npy"),
+        source=str(source),
+        stated={"spec": str(source)},
+        evidence={},
+    )
+    certificate = Certificate.from_json((desk / "export" / "certificate.json").read_text())
+    assert "--images 'my pool.npy'" in certificate.command
+    assert "the teacher's file and the images beside it" in (desk / "export" / "README.md").read_text()
+    shutil.copy(desk / "export" / CLASS_NAMES, stranger)
+    assert sha256_of(follow(certificate.command, stranger) / "model.onnx") == certificate.sha256
 
 
 def test_every_part_of_the_preprocessing_stands_in_the_command() -> None:

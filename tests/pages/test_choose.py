@@ -19,7 +19,9 @@ from engine.types import LabeledSample, Predictions
 from pages.ui.session.labels import mark, reveal_labels, undo
 from pages.ui.session.record import Step
 from pages.ui.show.words import share
-from tests.pages.driving import go, open_app, session_of, text_of, with_sample
+from pages.ui.workspace.folder import write_bytes
+from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
+from tests.tiny_teacher import tiny_teacher
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
 
@@ -105,6 +107,28 @@ def test_use_this_then_overrule(family: Predictions) -> None:
     assert "not the recommended candidate" in text_of(app)
     session_of(app).choose("b6-tensor-q99", "own")
     assert "6-bit codes are stored as 8-bit integers" in text_of(app.run())
+
+
+def test_a_limit_on_the_file_binds_and_keeps_the_choice() -> None:
+    app = with_sample(open_app())
+    give_teacher(app, tiny_teacher(10))
+    session = session_of(app)
+    write_bytes(session.folder / "teacher.onnx", tiny_teacher(10).graph)
+    go(app, "choose")
+    session.choose("b8-channel-q100-ends", "own")
+    slider = next(slider for slider in app.select_slider if "file's size" in slider.label)
+    sizes = session.file_sizes
+    assert sizes is not None
+    assert slider.value == max(sizes)
+    slider.set_value(sorted(set(sizes))[0]).run()
+    assert not app.exception
+    assert session.record.max_bytes == min(sizes)
+    assert set(sizes[np.asarray(session.admissible)]) == {min(sizes)}
+    assert "best within a file of" in "".join(badge.value for badge in app.markdown)
+    assert session.record.chosen == "b8-channel-q100-ends"
+    assert "over a limit you set" in text_of(app)
+    assert go(app, "choose").select_slider  # the slider stays where it was after a visit elsewhere
+    assert session.record.max_bytes == min(sizes)
 
 
 def test_without_labels_the_teacher_is_followed() -> None:

@@ -19,7 +19,7 @@ from engine.types import Recipe, Teacher, UserError
 from pages.ui.jobs.worker import Desk
 from pages.ui.workspace.folder import read_json, write_bytes, write_json
 from pages.ui.workspace.hosting import hosting
-from pages.ui.workspace.images import open_target
+from pages.ui.workspace.images import image_name, open_target
 from pages.ui.workspace.weighing import WEIGHED, stamp_of
 
 _PREVIEWED = 12
@@ -171,6 +171,7 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known
     teacher, recipe = stored_teacher(desk.folder), parse_any(slug)
     predictions = load_predictions(known["predictions"]) if known.get("predictions") else None
     images = open_target(desk.folder, target, hosting().limits) if target else None
+    is_fitted = not isinstance(recipe, Recipe)  # to images, so that making the file again needs them
     order = ExportOrder(
         teacher=teacher,
         recipe=(
@@ -187,6 +188,7 @@ def write_export(desk: Desk, slug: str, formats: list[str], target: str, **known
         formats=tuple(formats),
         source_path=Path(known["source"]) if known["source"] else None,
         stated=LoadRequest.from_dict(known["stated"]) if known.get("stated") else None,
+        options={"images": image_name(target)} if is_fitted and target else {},
     )
     export_certified(
         order,

@@ -1,5 +1,5 @@
-"""The memory budget as a slider, the same on the Candidates and the Choose page: in percent of float, with
-what it admits.
+"""Limits as sliders: the memory budget, the same on the Candidates and the Choose page, and the size of the
+file, each with what it admits.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from engine.family.cost import admissible
 from engine.types import Floats
 from pages.ui.parts.stored_size import float_bytes
 from pages.ui.session.state import Session
-from pages.ui.show.words import memory_words
+from pages.ui.show.words import memory_words, size
 
 
 def budget_slider(session: Session, costs: Floats) -> None:
-    """Let the person set the budget; a new one forgets the choice, but no label, prediction or
-    file."""
+    """Let the person set the budget; nothing that was made under another one is forgotten."""
     lowest, highest = math.ceil(100 * float(costs.min())), math.ceil(100 * float(costs.max()))
     current = (
         highest
@@ -43,3 +42,30 @@ def budget_slider(session: Session, costs: Floats) -> None:
         f"Within {memory_words(percent / 100, float_bytes(session))}, **{n_fit} of {len(costs)} candidates**"
         " fit."
     )
+
+
+def file_slider(session: Session) -> None:
+    """Let the person limit the size of the file, which holds whole integers, scales and the graph as well;
+    nothing where sizes are not known.
+    """
+    sizes = session.file_sizes
+    if sizes is None or len(steps := sorted({float(n) for n in sizes})) < 2:
+        return
+    current = session.record.max_bytes
+    fitting = [step for step in steps if current is None or step <= current]
+    limit = st.select_slider(
+        "Limit on the file's size",
+        steps,
+        value=fitting[-1] if fitting else steps[0],
+        format_func=size,
+        key=f"file-{steps[0]}-{steps[-1]}",
+        help=(
+            "Only candidates whose ONNX file takes at most this. A file is larger than its weights: it has"
+            " integers of 2, 4 and 8 bits only, and holds the graph."
+        ),
+    )
+    wanted = None if limit == steps[-1] else limit
+    if wanted != current:
+        session.limit(max_bytes=wanted)
+    n_fit = int(admissible(sizes, wanted).sum())
+    st.caption(f"{n_fit} of {len(sizes)} candidates fit a file of {size(limit)}.")

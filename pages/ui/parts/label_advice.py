@@ -36,8 +36,7 @@ def suggested_rows(session: Session) -> tuple[int, ...]:
         return ()
     key = (
         session.evidence_key,
-        session.record.budget,
-        session.record.max_latency,
+        session.limits,
         len(session.rows) // _REFRESH,
     )
     return session.keep(

@@ -18,7 +18,7 @@ from pages.ui.parts.stale import since_words
 from pages.ui.parts.stored_size import float_bytes, others_table, stored_note
 from pages.ui.session.state import Session
 from pages.ui.show.tables import column_formats
-from pages.ui.show.words import counted, memory_words, number, share
+from pages.ui.show.words import counted, listed, memory_words, number, share, size
 
 
 def recommendation(session: Session, decision: Decision) -> None:
@@ -50,8 +50,15 @@ def badges(session: Session, pick: pd.Series, said: Headline) -> None:
     """What it takes, and that a budget kept others out."""
     if memory := memory_words(float(pick["cost"]), float_bytes(session)):
         st.badge(memory, color="primary")
-    if said.is_bound and session.record.budget is not None:
-        st.badge(f"best within {share(session.record.budget)}", icon=":material/filter_alt:", color="orange")
+    limits = session.limits
+    bounds = (
+        "" if limits.memory is None else share(limits.memory),
+        "" if limits.n_bytes is None else f"a file of {size(limits.n_bytes)}",
+        "" if limits.latency is None else f"{limits.latency:.2f} × the time",
+    )
+    if said.is_bound and any(bounds):
+        words = listed([bound for bound in bounds if bound])
+        st.badge(f"best within {words}", icon=":material/filter_alt:", color="orange")
 
 
 def quality_words(teacher: Quality | None, pick: Quality | None) -> str:
@@ -143,6 +150,11 @@ def others_button(session: Session, decision: Decision) -> None:
         st.dataframe(shown, hide_index=True, column_config=column_formats(shown))
 
 
+def is_within(decision: Decision, name: str) -> bool:
+    """Whether a candidate stays within the limits as they are now."""
+    return name in set(decision.candidates["name"][decision.candidates["admissible"]])
+
+
 def chosen_card(session: Session, decision: Decision) -> None:
     """What was settled, whether the labels moved on since, and a warning if it is not what is recommended."""
     record = session.record
@@ -151,6 +163,8 @@ def chosen_card(session: Session, decision: Decision) -> None:
         st.markdown(f":material/check_circle: Chosen: **{plain(record.chosen)}**")
         if not is_recommended:
             st.badge("not the recommended candidate", icon=":material/warning:", color="orange")
+        if not is_within(decision, record.chosen):
+            st.badge("over a limit you set", icon=":material/warning:", color="orange")
         st.page_link("pages/export.py", label="Export it", icon=":material/inventory_2:")
     if words := since_words(session, "Chosen", record.chosen_at, record.chosen):
         st.caption(words)

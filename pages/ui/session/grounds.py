@@ -23,7 +23,7 @@ def grounds_of(session: Session) -> Grounds:
         origin=label_origin(session),
         preprocessing=None if teacher is None else teacher.preprocessing,
         path=session.predictions_path,
-        budget=record.budget,
+        limits=session.limits,
         settled_by=record.chosen_how,
         problems=session.problems,
         pool=session.pool,

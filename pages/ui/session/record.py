@@ -51,6 +51,7 @@ class Record:
     label_trust: str = _at(Step.TARGET, "normal")  # how the labels were made: checked, normal or crowd
     annotator: str = _at(Step.TARGET, "")  # who is labeling now, if they said so
     max_latency: float | None = _at(Step.RUN, None)  # share of the float teacher's time
+    max_bytes: float | None = _at(Step.RUN, None)  # of the file that ships
     predictions_folder: str = _at(Step.RUN, "")  # of shards on the server's disk, opened where it lies
     is_live: bool = _at(Step.RUN, False)  # a sample's family is to be run here, instead of opening what ships
     has_transport: bool = _at(Step.RUN, False)  # optimal transport is slow, so it is scored on request

@@ -11,13 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import streamlit as st
 
+from engine.decide.brief import Limits
 from engine.decide.choose import admissible_under, statistics_of
 from engine.decide.decision import Decision, decide
 from engine.diagnose.comparison import Quality, labeled_rows, quality
 from engine.diagnose.evidence import evidence_problems
+from engine.family.cost import graph_bytes
 from engine.family.kinds import AnyRecipe
+from engine.family.recipes import recipe_of
 from engine.predictions.file import load_predictions
 from engine.predictions.ownership import check_predictions
 from engine.recommend.trust import label_trust
@@ -27,7 +31,16 @@ from engine.target import ImageSet
 from engine.target.label_book import Change, Difference, Entry, LabelBook, difference
 from engine.target.label_log import Event, append, read, replay
 from engine.teacher.facts import read_facts
-from engine.types import LABEL_TRUSTS, Bools, LabeledSample, LabelTrust, Predictions, TeacherFacts, UserError
+from engine.types import (
+    LABEL_TRUSTS,
+    Bools,
+    Floats,
+    LabeledSample,
+    LabelTrust,
+    Predictions,
+    TeacherFacts,
+    UserError,
+)
 from pages.ui.jobs import control as jobs
 from pages.ui.session.record import FILES, JOBS, Record, Step
 from pages.ui.show.words import in_fields
@@ -348,10 +361,40 @@ class Session:
 
     @property
     def admissible(self) -> Bools | None:
-        predictions = self.require_predictions()
-        limit = None if predictions.latency is None else self.record.max_latency
-        budget = None if predictions.cost is None else self.record.budget
-        return admissible_under(predictions, budget, max_latency=limit)
+        predictions, limits = self.require_predictions(), self.limits
+        if limits.n_bytes is not None:
+            predictions = replace(predictions, bytes=self.file_sizes)
+        return admissible_under(
+            predictions, limits.memory, max_latency=limits.latency, max_bytes=limits.n_bytes
+        )
+
+    @property
+    def limits(self) -> Limits:
+        """What a candidate may take, as far as it is known what they take."""
+        predictions, record = self.require_predictions(), self.record
+        return Limits(
+            memory=None if predictions.cost is None else record.budget,
+            n_bytes=None if self.file_sizes is None else record.max_bytes,
+            latency=None if predictions.latency is None else record.max_latency,
+        )
+
+    @property
+    def file_sizes(self) -> Floats | None:
+        """Bytes of each candidate's file, (M,): as the run states them, else from the teacher's graph."""
+        predictions, graph = self.require_predictions(), self.folder / "teacher.onnx"
+        if predictions.bytes is not None or self.teacher is None or not graph.exists():
+            return predictions.bytes
+        teacher, recipes = self.teacher, [recipe_of(name) for name in predictions.names]
+        known = [recipe for recipe in recipes if recipe is not None]
+        if len(known) < len(recipes):
+            return None
+        n_bytes = graph.stat().st_size
+        key = (self.evidence_key, teacher.fingerprint, n_bytes)
+        return self.keep(
+            "file-sizes",
+            key,
+            lambda: np.array([graph_bytes(teacher, recipe, n_bytes) for recipe in known], np.float64),
+        )
 
     @property
     def decision_key(self) -> Hashable:
@@ -362,6 +405,7 @@ class Session:
             self.labels,
             self.record.budget,
             self.record.max_latency,
+            self.record.max_bytes,
             self.record.has_transport,
             self.trust,
         )
@@ -401,10 +445,10 @@ class Session:
         )
 
     def limit(self, **limits: float | None) -> None:
-        """Set a limit on what may be chosen, which forgets the choice. A file that was written under another
-        one stays: its certificate says which.
+        """Set a limit on what may be chosen. The choice stays, and so does a file that was written under
+        another limit: pages say where one is over it, and a certificate says which one it was.
         """
-        self.note(chosen="", chosen_how="", chosen_at=0, **limits)
+        self.note(**limits)
 
     def choose(self, name: str, how: str) -> None:
         """Settle on a candidate. A file that was written before stays: its certificate says whose it is."""

@@ -28,6 +28,11 @@ def sample_images(folder: Path) -> Path:
     return path
 
 
+def image_name(target: str) -> str:
+    """Return what the target's file or folder is called, for whoever has it too."""
+    return "digits.npy" if target == "sample" else Path(target).name
+
+
 def open_target(folder: Path, target: str, limits: Limits) -> ImageSet:
     """Open what the record calls the target: "sample", or the path of a folder, zip or array."""
     if not target:
