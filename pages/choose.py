@@ -16,6 +16,7 @@ from pages.ui.parts.page import (
     page_head,
     plain,
     table,
+    teacher_warning,
     user_errors,
 )
 from pages.ui.parts.recommendation import recommendation
@@ -48,6 +49,7 @@ with user_errors():
         decision = session.decision
     n_bytes = float_bytes(session)
     with answer:
+        teacher_warning(session)
         recommendation(session, decision)
         hand_on(session)
         evidence_fitness(session)

@@ -7,7 +7,15 @@ import streamlit as st
 from pages.ui.jobs import control as jobs
 from pages.ui.parts.label_import import label_source, trust_field
 from pages.ui.parts.labeling import labeling_desk
-from pages.ui.parts.page import evidence_fitness, gate, link, next_button, page_head, user_errors
+from pages.ui.parts.page import (
+    evidence_fitness,
+    gate,
+    link,
+    next_button,
+    page_head,
+    teacher_warning,
+    user_errors,
+)
 from pages.ui.parts.preview import preview_box
 from pages.ui.parts.progress import watch_job
 from pages.ui.parts.target import (
@@ -33,6 +41,7 @@ gate(
 )
 with user_errors():
     summary(session)
+    teacher_warning(session)
     st.subheader("Images", anchor=False)
     if session.teacher is not None:
         with st.expander("Choose the target images", expanded=not session.record.target):

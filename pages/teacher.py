@@ -92,7 +92,10 @@ def understood(session: Session) -> None:
             f" **{counted(len(teacher.kernels), 'layer')}** can be quantized."
         )
         for note in teacher.notes:
-            st.caption(plain(note))
+            if "cannot fit" in note:
+                st.warning(plain(note), icon=":material/warning:")
+            else:
+                st.caption(plain(note))
     small, large = costs(
         teacher,
         [Recipe(bits=bits, percentile=100.0, granularity="channel", float_ends=False) for bits in (4, 8)],

@@ -21,7 +21,7 @@ from engine.decide.brief import (
     preprocessing_words,
 )
 from engine.decide.gate import Question, gate_candidate, gate_statement
-from engine.decide.headline import reservations
+from engine.decide.headline import reservations, teacher_doubt
 from engine.decide.titles import rule_title
 from engine.diagnose.comparison import Quality, labeled_rows, quality
 from engine.recommend.trust import IN_WORDS, label_trust
@@ -192,7 +192,11 @@ def _concerns(grounds: Grounds, reasons: tuple[str, ...]) -> tuple[str, ...]:
         if disputed
         else ()
     )
-    return tuple(dict.fromkeys((*reasons, *warnings, *grounds.problems, *people)))
+    sample = _given(grounds.sample)
+    teacher = _quality(grounds.predictions.teacher, sample)
+    doubt = teacher_doubt(teacher, 0 if sample is None else sample.n, grounds.predictions.n_classes)
+    first = (doubt,) if doubt else ()
+    return tuple(dict.fromkeys((*first, *reasons, *warnings, *grounds.problems, *people)))
 
 
 def _dots(grounds: Grounds, sample: LabeledSample | None) -> tuple[Dot, ...]:

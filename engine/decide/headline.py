@@ -13,6 +13,7 @@ from engine.types import Choice
 
 DEPLOY, BEST_SO_FAR = "Deploy", "Best so far:"
 _AN_EVEN_CHANCE = 0.5
+_ENOUGH = 10  # labels; fewer cannot tell a bad teacher from bad luck
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,19 @@ def headline(decision: Decision, pick: Quality | None, n_classes: int) -> Headli
         verb=BEST_SO_FAR if reasons else DEPLOY,
         reasons=reasons,
         is_bound=not bool(decision.candidates["admissible"].all()),
+    )
+
+
+def teacher_doubt(teacher: Quality | None, n_labels: int, n_classes: int) -> str:
+    """Say that the teacher is no better than guessing on the labels; "" if it is, or too few can tell."""
+    if teacher is None or n_labels < _ENOUGH or teacher.accuracy.low > 1 / n_classes:
+        return ""
+    is_worse = teacher.accuracy.high < 1 / n_classes
+    how = "worse than guessing" if is_worse else "which could be guessing"
+    return (
+        f"The teacher is right on {teacher.accuracy.value:.0%} of your {n_labels} labels, {how}"
+        f" ({1 / n_classes:.0%}). Check the order of the class names, the preprocessing and the labels"
+        " before you deploy anything."
     )
 
 

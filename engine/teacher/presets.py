@@ -51,11 +51,6 @@ def apply_preset(preprocessing: Preprocessing, name: str) -> Preprocessing:
     )
 
 
-def preset_of(preprocessing: Preprocessing) -> str | None:
-    """Return the name of the preset whose numbers these are, if they are one's."""
-    return next((name for name in PRESETS if apply_preset(preprocessing, name) == preprocessing), None)
-
-
 def _per_channel(values: tuple[float, ...], n: int) -> tuple[float, ...]:
     if len(values) == n:
         return values

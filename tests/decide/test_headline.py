@@ -12,8 +12,8 @@ import pytest
 
 from engine.decide.choose import statistics_of
 from engine.decide.decision import Decision, decide
-from engine.decide.headline import BEST_SO_FAR, DEPLOY, headline
-from engine.diagnose.comparison import Quality, labeled_rows, quality
+from engine.decide.headline import BEST_SO_FAR, DEPLOY, headline, teacher_doubt
+from engine.diagnose.comparison import Interval, Quality, labeled_rows, quality, share_interval
 from engine.rules.sampling import draw_sample
 from engine.types import LabeledSample, Predictions
 from tests.synthetic_family import synthetic_predictions
@@ -85,3 +85,14 @@ def test_the_cheapest_as_good_is_the_cheapest_of_those_that_are_as_good(
     assert changed.cheapest == others[1]
     dear = replace(changed, candidates=changed.candidates.assign(cost=1 - cost))
     assert dear.cheapest is None
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "words"),
+    [(0, 40, "worse than guessing"), (4, 40, "could be guessing"), (30, 40, ""), (0, 9, "")],
+)
+def test_a_teacher_no_better_than_guessing_is_named(hits: int, n: int, words: str) -> None:
+    nothing = Interval(value=0.0, low=0.0, high=0.0)
+    said = teacher_doubt(Quality(accuracy=share_interval(hits, n), loss=nothing, ece=0.0), n, 10)
+    assert (words in said) if words else said == ""
+    assert teacher_doubt(None, 0, 10) == ""

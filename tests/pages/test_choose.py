@@ -254,3 +254,18 @@ def test_new_labels_keep_the_choice_and_say_that_it_is_older() -> None:
     assert "Chosen before 1 new label." in text_of(go(app, "choose"))
     undo(session)
     assert "Chosen before" not in text_of(go(app, "choose"))
+
+
+@pytest.mark.parametrize("page", ["choose", "target"])
+def test_a_teacher_worse_than_guessing_is_said_first(page: str) -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    assert not app.error
+    predictions = session.require_predictions()
+    reveal_labels(session, 0)
+    for row in range(40):
+        mark(session, row, (int(predictions.teacher[row].argmax()) + 1) % 10)
+    go(app, page)
+    assert "worse than guessing" in app.error[0].value
+    if page == "choose":
+        assert not any(head.value.startswith("Deploy") for head in app.subheader)

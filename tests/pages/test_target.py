@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.types import UserError
@@ -217,3 +218,34 @@ def test_evidence_that_is_not_fit_to_decide_is_named(page: str, monkeypatch: pyt
     assert "All candidates give identical outputs" in text
     app.run()
     assert len(asked) == 1  # once per predictions file
+
+
+def test_folders_that_are_no_classes_of_the_teacher_are_said(session: Session, tmp_path: Path) -> None:
+    for index, folder in enumerate(("zebra", "okapi")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.png").write_bytes(picture(index))
+    session.change(keep=Step.CANDIDATES, target=str(tmp_path))
+    found = {"n_images": 2, "order": [0, 1], "heights": [8, 8], "widths": [8, 8], "notes": [], "n_bad": 0}
+    folders = {"n_duplicates": 0, "class_folders": ["okapi", "zebra"], "duplicate_rows": []}
+    write_json(session.folder / "checks.json", {**found, **folders})
+    app = go(open_app(session.folder.name), "target")
+    assert "do not fit the teacher" in "".join(warning.value for warning in app.warning)
+
+
+def test_the_preview_answers_for_the_preprocessing_as_it_is(session: Session, started: Started) -> None:
+    teacher = tiny_teacher(10)
+    (session.folder / "teacher.onnx").write_bytes(teacher.graph)
+    app = go(open_app(session.folder.name), "target")
+    next(button for button in app.button if "twelve images" in button.label).click().run()
+    assert started[-1] == ("preview", {"target": "sample"})
+    np.save(session.folder / "preview.npy", np.zeros((12, 16, 16, 3), np.uint8))
+    said = {"classes": [[3, 1, 2]] * 12, "probs": [[0.8, 0.1, 0.05]] * 12, "range": [0.0, 1.0]}
+    path = session.folder / "preview.json"
+    write_json(path, {"preprocessing": teacher.preprocessing.to_json(), **said})
+    text = text_of(go(app, "target"))
+    assert "for all 12 images: check the preprocessing" in text
+    assert f"{teacher.class_names[3]}: 80 %" in text
+    preset = next(box for box in app.selectbox if box.label == "Preset")
+    preset.set_value("Caffe, BGR, means taken off").run()
+    assert session_of(app).teacher.preprocessing.order == "BGR"  # type: ignore[union-attr]
+    assert "changed since the teacher was tried" in text_of(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from engine.types import Recipe, UserError
 from pages.ui.parts.teacher import store_facts
 from pages.ui.session.actions import load_path, load_timm, load_upload, open_predictions
 from pages.ui.show.words import ARCHITECTURE, CLASSES, in_fields, share
+from pages.ui.workspace.folder import AS_READ, write_json
 from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
 from tests.tiny_teacher import tiny_teacher
 
@@ -113,13 +115,36 @@ def test_edited_preprocessing_voids_shipped_predictions_but_keeps_labels(started
     session, teacher = session_of(app), tiny_teacher(10)
     store_facts(session, teacher, teacher.preprocessing, tuple("abcdefghij"))
     assert session.predictions is not None
-    from dataclasses import replace
-
     store_facts(session, teacher, replace(teacher.preprocessing, scale=1.0), tuple("abcdefghij"))
     assert session.predictions is None
     assert len(session.rows) == 25
     with pytest.raises(UserError, match="10 classes"):
         store_facts(session, teacher, teacher.preprocessing, ("one",))
+
+
+def test_presets_size_and_a_way_back_to_the_file(started: Started) -> None:
+    app = with_sample(open_app())
+    teacher = tiny_teacher(10)
+    give_teacher(app, replace(teacher, notes=("The names cannot fit and were left out.",)))
+    session = session_of(app)
+    own = {"preprocessing": teacher.preprocessing.to_json(), "size_is_open": False}
+    write_json(session.folder / AS_READ, own)
+    go(app, "teacher")
+    assert "cannot fit" in app.warning[0].value
+    preset = next(box for box in app.selectbox if box.label == "Preset")
+    assert preset.value == "As the file was read"
+    preset.set_value("-1 to 1 (TensorFlow)").run()
+    assert session.teacher is not None
+    assert session.teacher.preprocessing.scale == 1 / 127.5
+    next(box for box in app.selectbox if box.label == "Preset").set_value("As the file was read").run()
+    assert session.teacher.preprocessing == teacher.preprocessing
+    field = next(box for box in app.text_input if box.label.startswith("Input size, "))
+    assert field.disabled
+    write_json(session.folder / AS_READ, {**own, "size_is_open": True})
+    field = next(box for box in go(app, "teacher").text_input if box.label.startswith("Input size, "))
+    field.set_value("20x24")
+    next(button for button in app.button if button.label == "Apply").click().run()
+    assert (session.teacher.preprocessing.height, session.teacher.preprocessing.width) == (20, 24)
 
 
 def test_demo_refuses_paths_and_downloads(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.teacher.agreement import Reference
 from engine.teacher.graph import PREFIX, Description, build_teacher, model_facts, plain_preprocessing
 from engine.teacher.graph_bounds import require_batch, require_bounded
+from engine.teacher.metadata import class_names_in, normalisation_in
 from engine.teacher.normal_form import input_shape, normalize, value_shape
 from engine.teacher.outside_data import load_outside_data
 from engine.teacher.request import MAX_BYTES, InputShape
@@ -67,10 +68,16 @@ def import_graph(
     if preprocessing is None and "preprocessing" in facts:
         preprocessing = _stored_preprocessing(facts["preprocessing"], shape.size)
     if preprocessing is None:
-        preprocessing = _assumed_preprocessing(normal.graph, shape)
+        assumed = _assumed_preprocessing(normal.graph, shape)
+        stated = normalisation_in(model_facts(proto, ""), assumed)
+        preprocessing = stated or assumed
         notes = (
             *notes,
-            f"The file does not state its preprocessing: {NOT_STATED}.",
+            (
+                f"The file does not state its preprocessing: {NOT_STATED}."
+                if stated is None
+                else "Mean and std are those of the file's metadata."
+            ),
         )
     description = Description(
         name=name,
@@ -79,7 +86,22 @@ def import_graph(
         class_names=class_names or _stored(facts, "class_names"),
         notes=notes,
     )
-    return build_teacher(normal, description, reference)
+    teacher = build_teacher(normal, description, reference)
+    return teacher if description.class_names else _named(teacher, class_names_in(model_facts(proto, "")))
+
+
+def _named(teacher: Teacher, names: tuple[str, ...]) -> Teacher:
+    """Return the teacher with the names that another tool left in the file, or a note why not."""
+    if not names:
+        return teacher
+    if len(names) == teacher.n_classes:
+        note = "The class names are those of the file's metadata."
+        return replace(teacher, class_names=names, notes=(*teacher.notes, note))
+    note = (
+        f"The file's metadata names {len(names)} classes and the model has {teacher.n_classes} outputs, so"
+        " the names cannot fit and were left out: give them by hand."
+    )
+    return replace(teacher, notes=(note, *teacher.notes))
 
 
 def _content(model: bytes | str | Path, max_bytes: int) -> bytes:

@@ -17,7 +17,7 @@ from engine.teacher.facts import facts_of, teacher_of
 from engine.teacher.request import LoadRequest
 from engine.types import Recipe, Teacher, UserError
 from pages.ui.jobs.worker import Desk
-from pages.ui.workspace.folder import read_json, write_bytes, write_json
+from pages.ui.workspace.folder import AS_READ, read_json, write_bytes, write_json
 from pages.ui.workspace.hosting import hosting
 from pages.ui.workspace.images import image_name, open_target
 from pages.ui.workspace.weighing import WEIGHED, stamp_of
@@ -31,7 +31,10 @@ def import_teacher(desk: Desk, **stated: Any) -> None:
 
     `stated` are the fields of a `LoadRequest`.
     """
+    from onnx import ModelProto
+
     from engine.teacher.guarded import load_guarded
+    from engine.teacher.normal_form import input_shape
 
     desk.report(0, 0, stage="weights and graph")
     teacher = load_guarded(
@@ -41,6 +44,14 @@ def import_teacher(desk: Desk, **stated: Any) -> None:
     )
     desk.report(0, 0, stage="storing it")
     write_bytes(desk.folder / "teacher.onnx", teacher.graph)
+    write_json(
+        desk.folder / AS_READ,
+        {
+            "preprocessing": teacher.preprocessing.to_json(),
+            "size_is_open": None in input_shape(ModelProto.FromString(teacher.graph).graph)[1:],
+            "stated": stated,
+        },
+    )
     write_json(desk.folder / "outline.json", facts_of(teacher))
 
 

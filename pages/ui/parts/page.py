@@ -11,6 +11,7 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
+from engine.decide.headline import teacher_doubt
 from engine.types import UserError
 from pages.ui.session.state import Session
 from pages.ui.show.charts import Drawing
@@ -84,6 +85,15 @@ def page_head(session: Session, page: str, question: str) -> None:
             ":material/info: Public demo: no paths on the server, no downloads, small uploads, and what you"
             " upload is deleted after a day. Install Anchorpoint to work without these limits."
         )
+
+
+def teacher_warning(session: Session) -> None:
+    """Say loudly that the teacher is no better than guessing on the labels; nothing where it is."""
+    if session.predictions is None:
+        return
+    doubt = teacher_doubt(session.quality(None), len(session.rows), session.predictions.n_classes)
+    if doubt:
+        st.error(plain(doubt), icon=":material/error:")
 
 
 def evidence_fitness(session: Session) -> None:

@@ -13,6 +13,7 @@ from engine.diagnose.health import COLLAPSE_FACTOR
 from engine.types import TeacherFacts
 from pages.ui.parts.page import link, plain
 from pages.ui.parts.progress import watch_job
+from pages.ui.parts.teacher import preset_field
 from pages.ui.session.actions import start_preview
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted, number, share
@@ -27,7 +28,11 @@ def preview_box(session: Session, teacher: TeacherFacts) -> None:
         return
     found = stored_preview(session, teacher)
     if found is None:
-        st.caption("See in a few seconds what the teacher answers, before the whole family is run.")
+        st.caption(
+            "The preprocessing was changed since the teacher was tried: try it again."
+            if (session.folder / "preview.json").exists()
+            else "See in a few seconds what the teacher answers, before the whole family is run."
+        )
         if st.button("Try the teacher on twelve images", icon=":material/visibility:"):
             start_preview(session)
             st.rerun()
@@ -38,14 +43,17 @@ def preview_box(session: Session, teacher: TeacherFacts) -> None:
             with st.container(width=_SIDE + 24, gap="xsmall"):
                 first = teacher.class_names[classes[0]]
                 st.image(picture, width=_SIDE, alt=f"as the teacher sees it; it answers {first}")
-                for k, p in zip(classes, probs, strict=True):
-                    st.caption(f"{plain(teacher.class_names[k][:24])} {share(p)}")
+                said = zip(classes, probs, strict=True)
+                st.caption("  \n".join(f"{plain(teacher.class_names[k][:24])}: {share(p)}" for k, p in said))
     low, high = found["range"]
     st.caption(
         f"The pictures are cropped and resized as the teacher gets them; its numbers run from {number(low)}"
         f" to {number(high)}. If its answers make no sense, correct the preprocessing."
     )
-    link("teacher", "Preprocessing and class names")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(width=320):
+            preset_field(session, teacher)
+        link("teacher", "Preprocessing and class names")
 
 
 def stored_preview(session: Session, teacher: TeacherFacts) -> dict[str, Any] | None:

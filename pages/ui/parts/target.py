@@ -7,6 +7,8 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.recommend.advice import FEW_LABELS
+from engine.target import labels_from_folders
+from engine.types import UserError
 from pages.ui.jobs.control import Job
 from pages.ui.parts.labeling import conflicts
 from pages.ui.parts.page import link, picture, plain, user_errors
@@ -22,7 +24,7 @@ from pages.ui.session.state import Session
 from pages.ui.show.charts import class_bars
 from pages.ui.show.many_classes import ENDS, both_ends
 from pages.ui.show.tables import class_counts
-from pages.ui.show.words import counted, listed
+from pages.ui.show.words import counted, in_fields, listed
 from pages.ui.workspace.images import thumbnail
 
 _THUMBNAILS = 20
@@ -97,6 +99,8 @@ def checks_box(session: Session) -> None:
     st.caption(f"{counted(checks['n_images'], 'image')} looked at; height × width {sizes} pixels.")
     for note in checks["notes"]:
         st.caption(plain(note))
+    if problem := folder_problem(session):
+        st.warning(plain(problem), icon=":material/warning:")
     if checks["n_bad"]:
         with st.expander(
             f"{counted(checks['n_bad'], 'image')} cannot be read and will be left out",
@@ -115,6 +119,21 @@ def checks_box(session: Session) -> None:
             )
             for group in checks["duplicates"]:
                 st.text(" = ".join(group))
+
+
+def folder_problem(session: Session) -> str:
+    """Why the class folders cannot be this teacher's classes; "" if they can, or if there are none."""
+    if not (session.checks or {}).get("class_folders"):
+        return ""
+
+    def problem() -> str:
+        try:
+            labels_from_folders(session.images, session.class_names)
+        except UserError as error:
+            return f"The class folders do not fit the teacher: {in_fields(error)}"
+        return ""
+
+    return session.keep("folder-problem", (session.record.target, session.class_names), problem)
 
 
 def thumbnails(session: Session) -> None:

@@ -11,17 +11,18 @@ import streamlit as st
 
 from engine.samples import SAMPLES
 from engine.teacher.facts import facts_of
-from engine.teacher.presets import PRESETS, apply_preset, preset_of
+from engine.teacher.presets import PRESETS, apply_preset
 from engine.teacher.request import Layout, LoadRequest, parse_size
 from engine.types import NOT_STATED, Preprocessing, TeacherFacts, UserError
 from pages.ui.parts.page import user_errors
-from pages.ui.session.actions import open_sample
+from pages.ui.session.actions import as_read, open_sample
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
-from pages.ui.show.words import ARCHITECTURE, CHANNELS, CLASSES, LAYOUT, SIZE
+from pages.ui.show.words import ARCHITECTURE, CHANNELS, CLASSES, LAYOUT, SIZE, counted
 from pages.ui.workspace.folder import write_json
 
 _CHANNELS: tuple[Literal[1, 3] | None, ...] = (None, 1, 3)
+_OWN = "As the file was read"
 _BY_HAND = "The preprocessing was set by hand."
 
 
@@ -96,15 +97,23 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
     """Show the preprocessing and the class names, and store what the person changes; predictions made before
     are forgotten.
     """
-    presets(session, teacher)
+    preset_field(session, teacher)
     pre = teacher.preprocessing
+    is_open = as_read(session).get("size_is_open") is True
     hints = get_type_hints(Preprocessing)
     with st.form("preprocessing", border=False):
         st.caption(
-            f"Input: {pre.height} × {pre.width}, {pre.channels} channel(s), {pre.layout}. Pixels 0…255 are"
-            " multiplied by scale, then mean is taken off and divided by std."
+            f"Input: {pre.height} × {pre.width}, {counted(pre.channels, 'channel')}, {pre.layout}. Pixels"
+            " 0…255 are multiplied by scale, then mean is taken off and divided by std."
         )
         left, right = st.columns(2)
+        size = left.text_input(
+            "Input size, height x width",
+            f"{pre.height}x{pre.width}",
+            disabled=not is_open,
+            help="This model takes several sizes." if is_open else "The model's file fixes its size.",
+        )
+        names = right.text_area("Class names, one a line", "\n".join(teacher.class_names), height=120)
         resize = left.number_input(
             "Resize the shorter side to (empty: squash to the input size)",
             value=pre.resize,
@@ -121,7 +130,6 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
         )
         mean = left.text_input("Mean, one number a channel", ", ".join(map(repr, pre.mean)))
         std = right.text_input("Std, one number a channel", ", ".join(map(repr, pre.std)))
-        names = st.text_area("Class names, one a line", "\n".join(teacher.class_names), height=140)
         if st.form_submit_button("Apply"):
             numbers = {
                 "scale": _numbers("scale", scale)[0],
@@ -129,27 +137,31 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
                 "std": _numbers("std", std),
             }
             stated: dict[str, Any] = {"interpolation": interpolation, "order": order, **numbers}
-            edited = replace(pre, resize=resize, **stated)
+            height, width = parse_size(size) if is_open else (pre.height, pre.width)
+            edited = replace(pre, height=height, width=width, resize=resize, **stated)
             store_facts(
                 session, teacher, edited, tuple(line.strip() for line in names.splitlines() if line.strip())
             )
             st.rerun()
 
 
-def presets(session: Session, teacher: TeacherFacts) -> None:
-    """The usual preprocessings by name: one click instead of six numbers."""
-    names = list(PRESETS)
-    current = preset_of(teacher.preprocessing)
+def preset_field(session: Session, teacher: TeacherFacts) -> None:
+    """The usual preprocessings by name, and the file's own: one click instead of six numbers."""
+    given = teacher.preprocessing
+    offered = {preset.title: apply_preset(given, name) for name, preset in PRESETS.items()}
+    if own := as_read(session).get("preprocessing"):
+        offered[_OWN] = Preprocessing.from_json(own)
+    titles = list(offered)
+    current = next((title for title in (_OWN, *titles) if offered.get(title) == given), None)
     wanted = st.selectbox(
         "Preset",
-        names,
-        index=None if current is None else names.index(current),
-        format_func=lambda name: PRESETS[name].title,
+        titles,
+        index=None if current is None else titles.index(current),
         placeholder="numbers of its own",
         key=f"preset-{current}",
     )
     if wanted is not None and wanted != current:
-        store_facts(session, teacher, apply_preset(teacher.preprocessing, wanted), teacher.class_names)
+        store_facts(session, teacher, offered[wanted], teacher.class_names)
         st.rerun()
 
 

@@ -5,7 +5,7 @@ and labels in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -23,7 +23,7 @@ from pages.ui.session.labels import reveal_labels, take
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted
-from pages.ui.workspace.folder import remove
+from pages.ui.workspace.folder import AS_READ, read_json, remove
 from pages.ui.workspace.uploads import as_target
 from pages.ui.workspace.weighing import is_large
 
@@ -249,12 +249,22 @@ def start_export(session: Session, name: str, formats: Sequence[str], evidence: 
 
 
 def _stated(session: Session) -> dict[str, Any]:
-    """How the teacher was loaded; a project that came from elsewhere knows its name only."""
+    """How the teacher was loaded; a project that came from elsewhere has no job, but what was stated."""
     job = jobs.stored_job(session.folder, "import")
     if job is not None:
         return dict(job.arguments)
-    record = session.record
+    record, stated = session.record, as_read(session).get("stated")
+    if isinstance(stated, dict) and not record.sample:
+        known = {field.name for field in fields(LoadRequest)}
+        return {"spec": record.title, **{name: value for name, value in stated.items() if name in known}}
     return {"spec": f"sample:{record.sample}" if record.sample else record.title}
+
+
+def as_read(session: Session) -> dict[str, Any]:
+    """What the teacher's file itself said of its input, and what was stated beside it; {} where an earlier
+    version read it.
+    """
+    return read_json(session.folder / AS_READ) or {}
 
 
 def source_of(session: Session) -> str:

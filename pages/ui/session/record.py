@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from engine.family.recipes import BITS, PERCENTILES
+from pages.ui.workspace.folder import AS_READ
 
 
 class Step(IntEnum):
@@ -115,7 +116,7 @@ def _fits(value: Any, default: Any) -> bool:
 
 # Files of the session's folder that belong to a step's result; forgetting the step deletes them.
 FILES: dict[Step, tuple[str, ...]] = {
-    Step.TEACHER: ("teacher.onnx", "outline.json", "upload"),
+    Step.TEACHER: ("teacher.onnx", "outline.json", AS_READ, "upload"),
     Step.CANDIDATES: ("models", "files.json"),
     Step.TARGET: (
         "images",

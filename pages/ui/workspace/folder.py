@@ -19,6 +19,7 @@ from typing import Any
 from engine.files.whole_file import whole_file
 
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
+AS_READ = "as-read.json"  # what the teacher's file itself says of its input
 RECORD = "session.json"
 
 

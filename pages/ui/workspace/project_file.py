@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from engine.types import UserError
-from pages.ui.workspace.folder import RECORD, new_id, read_json, write_json
+from pages.ui.workspace.folder import AS_READ, RECORD, new_id, read_json, write_json
 from pages.ui.workspace.projects import PROJECTS
 
 MARK = "anchorpoint-project.json"
 _VERSION = 1
 _FILES = (
     *(RECORD, "labels.jsonl", "outline.json", "teacher.onnx", "predictions.npz", "checks.json"),
-    "bundle.zip",
+    *(AS_READ, "bundle.zip"),
 )
 _FOLDERS = ("images", "upload", "export", "candidates")
 _NAME = re.compile(rf"(?:{'|'.join(map(re.escape, _FILES))}|(?:{'|'.join(_FOLDERS)})/[^\\:\x00]+)")
@@ -112,6 +112,7 @@ def _travelling(home: Path) -> list[Path]:
 
 def _portable(record: dict[str, Any], home: Path) -> dict[str, Any]:
     """The record without this machine's paths: a target inside the folder is named from there."""
+    record = {**record, "files": "", "files_alone": False}  # model files of one's own do not travel
     target = str(record.get("target", ""))
     if target in ("", "sample"):
         return record
@@ -128,6 +129,7 @@ def _localise(home: Path, folder: Path) -> None:
         record = None
     if not isinstance(record, dict):
         raise UserError("the project file has no readable session.json. Download the project again.")
+    record |= {"files": "", "files_alone": False}
     target = record.get("target", "")
     is_ours = isinstance(target, str) and _NAME.fullmatch(f"{target}/x") and ".." not in Path(target).parts
     if target != "sample":
