@@ -43,6 +43,11 @@ def written_otherwise(max_opset: int, formats: Collection[str]) -> dict[str, str
     return options if set(formats) == {"onnx"} else {**options, "formats": ",".join(sorted(formats))}
 
 
+def needs_images(command: str) -> bool:
+    """Whether a command that makes a file again reads images."""
+    return " --images " in command
+
+
 def class_names_text(names: Sequence[str]) -> str:
     """Return the class names as a text file that reads back as the same names; "" if no such file does."""
     text = "".join(f"{name}\n" for name in names)

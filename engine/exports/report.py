@@ -16,7 +16,7 @@ from engine.exports.decision_page import decision_html
 from engine.exports.evidence import brief_in
 from engine.exports.layout import nowrap, page, table
 from engine.exports.native import FORMATS
-from engine.exports.recreate import CLASS_NAMES
+from engine.exports.recreate import CLASS_NAMES, needs_images
 from engine.family.recipes import recipe_of
 
 _SCRIPT = Path(__file__).with_name("bundle_predict.py")
@@ -204,7 +204,7 @@ def bundle_readme(certificate: Certificate) -> str:
         onnxruntime=c.versions["onnxruntime"],
         opset=c.model["opset"],
         command=_code(c.command),
-        beside="the teacher's file and the images" if " --images " in c.command else "the teacher's file",
+        beside="the teacher's file" + (" and the images" if needs_images(c.command) else ""),
         sha256=c.sha256,
     )
 
