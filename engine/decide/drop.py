@@ -10,8 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from engine.types import Floats, LabeledSample
 
@@ -139,13 +138,15 @@ def _mean(mixture: tuple[Spread, ...]) -> float:
 
 def _below(mixture: tuple[Spread, ...], value: float) -> float:
     total = sum(s.weight for s in mixture)
-    return sum(s.weight * float(student.cdf((value - s.mean) / s.scale, s.freedom)) for s in mixture) / total
+    return sum(s.weight * float(stdtr(s.freedom, (value - s.mean) / s.scale)) for s in mixture) / total
 
 
 def _quantile(mixture: tuple[Spread, ...], level: float) -> float:
-    ends = [s.mean + s.scale * float(student.ppf(level, s.freedom)) for s in mixture]
+    ends = [s.mean + s.scale * float(stdtrit(s.freedom, level)) for s in mixture]
     if max(ends) - min(ends) < 1e-12:
         return ends[0]
+    from scipy.optimize import brentq  # takes long to load, and few commands come here
+
     return float(brentq(lambda value: _below(mixture, value) - level, min(ends) - 1e-9, max(ends) + 1e-9))
 
 
@@ -158,5 +159,5 @@ def class_drop(values: Floats, overall: float, level: float) -> Drop | None:
         return None
     mean, freedom = float(values.mean()), n - 1 + IMAGINED
     variance = (float(((values - mean) ** 2).sum()) + IMAGINED * overall) / freedom
-    reach = float(student.ppf(level, freedom)) * math.sqrt(variance / n)
+    reach = float(stdtrit(freedom, level)) * math.sqrt(variance / n)
     return Drop(estimate=mean, low=mean - reach, high=mean + reach, n=n)

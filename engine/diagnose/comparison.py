@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, norm
+from scipy.special import ndtri
 
-from engine.diagnose.health import reliability
+from engine.diagnose.health import reliability, wilson
 from engine.rules.statistics import FLOOR
 from engine.types import Floats, Ints, LabeledSample
 
@@ -49,8 +49,8 @@ def share_interval(hits: int, n: int) -> Interval:
     >>> round(found.low, 3), round(found.high, 3)
     (0.49, 0.943)
     """
-    found = binomtest(hits, n).proportion_ci(confidence_level=LEVEL, method="wilson")
-    return Interval(value=hits / n, low=float(found.low), high=float(found.high))
+    low, high = wilson(np.array([hits]), n, LEVEL)
+    return Interval(value=hits / n, low=float(low[0]), high=float(high[0]))
 
 
 def quality(probs: Floats, labels: Ints, *, seed: int = 0) -> Quality:
@@ -99,7 +99,7 @@ def class_effects(before: Floats, after: Floats, labels: Ints, n_classes: int) -
 
 
 def _paired_interval(won: int, lost: int, n: int) -> tuple[float, float]:
-    z = float(norm.ppf((1 + LEVEL) / 2))
+    z = float(ndtri((1 + LEVEL) / 2))
     centre = (won - lost) / (n + 2)
     spread = z * np.sqrt(won + lost + 1 - (won - lost) ** 2 / (n + 2)) / (n + 2)
     return max(-1.0, centre - spread), min(1.0, centre + spread)

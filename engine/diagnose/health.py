@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.special import ndtri  # scipy.stats takes a second to load, at every command
 
 from engine.family.kinds import traits_of
 from engine.rules.statistics import PoolStatistics
@@ -59,8 +59,7 @@ def candidate_health(pool: PoolStatistics, sample: LabeledSample | None = None) 
         hits, n = np.sum(pool.predicted[:, sample.rows] == sample.labels, axis=1), sample.n
     else:
         hits, n = np.sum(pool.agrees, axis=1), n_images
-    intervals = [binomtest(int(k), n).proportion_ci(method="wilson") for k in hits]
-    quality = hits / n
+    quality, (low, high) = hits / n, wilson(hits, n)
     return CandidateHealth(
         confidence=np.asarray(np.mean(pool.confidence, axis=1)),
         agreement=agreement,
@@ -69,11 +68,25 @@ def candidate_health(pool: PoolStatistics, sample: LabeledSample | None = None) 
             [np.bincount(row, minlength=n_classes).max() / n_images for row in pool.predicted]
         ),
         quality=quality,
-        quality_low=np.array([interval.low for interval in intervals]),
-        quality_high=np.array([interval.high for interval in intervals]),
+        quality_low=low,
+        quality_high=high,
         collapsed=quality <= COLLAPSE_FACTOR / n_classes,
         n_labels=0 if sample is None else sample.n,
     )
+
+
+def wilson(hits: Ints, n: int, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the ends of Wilson's interval of the share hits / n, for every entry.
+
+    >>> low, high = wilson(np.array([0, 8]), 10)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 0.49], [0.278, 0.943])
+    """
+    z, share = float(ndtri((1 + level) / 2)), np.asarray(hits) / n
+    centre = share + z**2 / (2 * n)
+    reach = z * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    low, high = (centre - reach) / (1 + z**2 / n), (centre + reach) / (1 + z**2 / n)
+    return np.where(share == 0, 0.0, low), np.where(share == 1, 1.0, high)
 
 
 @dataclass(frozen=True)

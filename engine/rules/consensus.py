@@ -9,7 +9,7 @@ labels.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betainc, betaln, xlog1py, xlogy
 
 from engine.types import Floats, LabeledSample
 
@@ -64,7 +64,9 @@ def probability_best(counts: Floats, shares: Floats) -> Floats:
     x = np.linspace(1e-6, 1 - 1e-6, _POINTS)
     chances = np.zeros(len(counts))
     for share, a, b in zip(shares, right, wrong, strict=True):
-        density, below = beta.pdf(x[:, None], a, b), beta.cdf(x[:, None], a, b)
+        at = x[:, None]  # the Beta distributions' density and what lies below, without loading scipy.stats
+        density = np.exp(xlogy(a - 1, at) + xlog1py(b - 1, -at) - betaln(a, b))
+        below = betainc(a, b, at)
         log_below = np.log(np.maximum(below, 1e-30))
         lead = np.trapezoid(density * np.exp(log_below.sum(axis=1, keepdims=True) - log_below), x, axis=0)
         chances += share * lead / max(float(lead.sum()), 1e-30)

@@ -189,8 +189,8 @@ def test_the_module_runs_and_stays_light(family):
     assert json.loads(shown.stdout)["name"]
     heavy = (
         "import sys, engine, engine.decide.choose, engine.commands.select; print([m for m in"
-        " ('torch','tensorflow','keras','onnx','onnxruntime','streamlit','altair','timm') if m in"
-        " sys.modules])"
+        " ('torch','tensorflow','keras','onnx','onnxruntime','streamlit','altair','timm','scipy.stats',"
+        " 'scipy.optimize', 'pandas', 'ray') if m in sys.modules])"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", heavy], cwd=root, capture_output=True, text=True, check=True

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr
+from scipy.stats import binomtest, pearsonr
 
 from engine.diagnose.assumptions import check_assumptions
 from engine.diagnose.health import (
@@ -11,6 +11,7 @@ from engine.diagnose.health import (
     collapse_rates,
     degradation_regime,
     reliability,
+    wilson,
 )
 from engine.rules.statistics import pool_statistics
 from engine.types import LabeledSample
@@ -30,6 +31,14 @@ def brute_ece(probs, labels, n_bins=15):
             confidence, hits = zip(*members, strict=True)
             total += len(members) / len(labels) * abs(np.mean(hits) - np.mean(confidence))
     return total
+
+
+@pytest.mark.parametrize("n", [1, 7, 40])
+def test_wilson_intervals_are_those_of_scipy(n):
+    low, high = wilson(np.arange(n + 1), n)
+    found = [binomtest(k, n).proportion_ci(method="wilson") for k in range(n + 1)]
+    np.testing.assert_allclose(low, [interval.low for interval in found], atol=1e-14)
+    np.testing.assert_allclose(high, [interval.high for interval in found], atol=1e-14)
 
 
 @pytest.mark.parametrize("seed", range(4))
