@@ -21,8 +21,8 @@ from pages.ui.show.words import share
 _AXES = {
     "Bits": "how many bits each weight keeps: fewer is smaller and coarser.",
     "Clip percentile": (
-        "weights beyond this percentile of their size are cut to it, so that the rest get finer steps; 100"
-        " cuts nothing."
+        "weights larger than this percentile are cut down to it, so that the rest get finer steps; 100 cuts"
+        " nothing."
     ),
     "Scales per": (
         "one step size for a whole tensor, or one for every output channel: finer, for a few more bytes."

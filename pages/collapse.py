@@ -5,13 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.diagnose.collapse import collapse_report
+from engine.diagnose.collapse_words import single_class_words, widths_title
 from pages.ui.parts.collapse import answer, assumption_list, confidence_picture, reliability_part, tie_box
 from pages.ui.parts.page import back_button, gate, page_head, picture, table
 from pages.ui.parts.weighing import wait_for_statistics
 from pages.ui.session.state import current_session
 from pages.ui.show.collapse_charts import collapse_heat_map
 from pages.ui.show.tables import shown_health
-from pages.ui.show.words import counted, share
 
 session = current_session()
 page_head(session, "collapse", "Can I trust confidence here?")
@@ -31,18 +31,17 @@ with st.spinner("Looking at every candidate …"):
         ),
     )
 answer(report)
-confidence_picture(report)
+confidence_picture(report, decision.choices["avg-confidence"].index)
 
 left, right = st.columns(2, gap="medium")
 with left:
     if len(report.rates):
-        picture("Share of collapsed candidates, by bits and scales", collapse_heat_map(report.rates))
-    st.markdown(
-        f"**{counted(report.n_single_class, 'candidate')}**"
-        f" {'gives' if report.n_single_class == 1 else 'give'} one class to nearly every image. Distinct"
-        f" confidence values among collapsed candidates: **{share(report.regime.collapsed_distinct)}** of the"
-        " pool (few distinct values mean ties)."
-    )
+        picture(
+            widths_title(report.rates),
+            collapse_heat_map(report.rates),
+            "Share of collapsed candidates, by bits and scales.",
+        )
+    st.markdown(single_class_words(report.n_single_class, report.regime.collapsed_distinct))
     tie_box(report)
 with right:
     reliability_part(session, report)

@@ -102,11 +102,11 @@ def understood(session: Session) -> None:
     )
     ends = layers[layers["kind"].str.startswith("first or last")]
     picture(
-        f"With 8 bits a weight the model takes {share(large)} of its memory, with 4 bits {share(small)}",
+        f"Stored in 8 bits, the weights take {share(large)} of the float memory; in 4 bits, {share(small)}",
         layer_bars(layers),
-        "Bars stand in the order of the network. Orange: the first and the last layer, which stay float in"
-        f" candidates that end in “-ends”; they take {listed(list(ends['size']))} and may be too small to"
-        " see.",
+        "Bars follow the order of the network. Orange: the first and the last layer, which stay float in"
+        f" candidates that end in “-ends”; they take {listed(list(ends['size']))}, which may be too"
+        " little to see.",
     )
     with st.expander("Layers as a table"):
         table(layers.drop(columns=["order"]), "layers")

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--labels", help="CSV of row,label or file,label; without it the labels in the file are used"
     )
     parser.add_argument(
-        "--class-names", help="text file with one class name a line, if the predictions carry none"
+        "--class-names", help="text file with one class name per line, if the predictions carry none"
     )
     parser.add_argument("--max-drop", type=float, required=True, help="how much worse it may be, e.g. 0.02")
     parser.add_argument(

@@ -20,6 +20,7 @@ from engine.recommend.next_labels import label_next, labels_to_halve
 from engine.recommend.suspects import suspects
 from engine.recommend.trust import label_trust
 from engine.types import LabeledSample, UserError
+from engine.words import counted
 
 HELP = "name the images whose labels would decide between the contenders"
 
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
-        "--class-names", help="text file with one class name a line, if the predictions carry none"
+        "--class-names", help="text file with one class name per line, if the predictions carry none"
     )
     parser.add_argument("-k", "--count", type=int, default=10, help="how many images to name (default 10)")
     parser.add_argument(
@@ -93,7 +94,7 @@ def summary(result: dict[str, Any]) -> str:
     halve = (
         "no amount up to 160 labels is expected to halve it"
         if more is None
-        else f"about {more} more labels would halve it"
+        else f"about {counted(more, 'more label')} would halve it"
     )
     lines = [
         f"label next: {', '.join(str(name) for name in named)}",
@@ -102,7 +103,7 @@ def summary(result: dict[str, Any]) -> str:
             f" {result['worth']:.1f} random labels"
         ),
         (
-            f"with {result['n_labels']} labels the pick is {result['pick']}, expected regret"
+            f"with {counted(result['n_labels'], 'label')} the pick is {result['pick']}, expected regret"
             f" {result['expected_regret']:.3f}; {halve}"
         ),
     ]

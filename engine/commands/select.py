@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--labels", help="CSV of row,label or file,label; without it the labels in the file are used"
     )
     parser.add_argument(
-        "--class-names", help="text file with one class name a line, if the predictions carry none"
+        "--class-names", help="text file with one class name per line, if the predictions carry none"
     )
     parser.add_argument("--method", required=True, help=f"one of: {', '.join((*METHODS, *PEERS))}")
     add_limit_arguments(parser)
@@ -148,13 +148,13 @@ def with_class_names(predictions: Predictions, path: str | None) -> Predictions:
     if path is None:
         return predictions
     if not Path(path).is_file():
-        raise UserError(f"{path} is not a file. Give a text file with one class name a line.")
+        raise UserError(f"{path} is not a file. Give a text file with one class name per line.")
     names = tuple(
         line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()
     )
     if len(names) != predictions.n_classes or len(set(names)) != len(names):
         raise UserError(
-            f"{path} has {len(names)} names; {predictions.n_classes} different ones are needed, one a line."
+            f"{path} has {len(names)} names; {predictions.n_classes} different ones are needed, one per line."
         )
     return replace(predictions, class_names=names)
 

@@ -23,7 +23,7 @@ def add_teacher_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the teacher, where it does not say so itself")
     group.add_argument("--arch", help="timm architecture of a bare checkpoint")
     group.add_argument("--classes", type=int, help="its number of classes")
-    group.add_argument("--class-names", help="text file with one class name a line")
+    group.add_argument("--class-names", help="text file with one class name per line")
     group.add_argument(
         "--size", help="input size, e.g. 224 or 192x256 (height x width), of a model that takes several"
     )
@@ -78,7 +78,7 @@ def read_class_names(path: str | None) -> tuple[str, ...] | None:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise UserError(f"{path} cannot be read as text. Give a file with one class name a line.") from None
+        raise UserError(f"{path} cannot be read as text. Give a file with one class name per line.") from None
     return tuple(line.strip() for line in lines if line.strip())
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from engine.decide.titles import rule_title
 from engine.diagnose.comparison import Interval
 from engine.types import Preprocessing
+from engine.words import counted
 
 NO_CONCERN = "Nothing that was looked at speaks against it."
 _MEASURES = (
-    *("right on the labels", "loss in nats ↓", "same class as the teacher", "weights ↓", "time an image ↓"),
+    *("right on the labels", "loss in nats ↓", "same class as the teacher", "weights ↓", "time per image ↓"),
     "as good as the best",
 )
 SOURCES = {
@@ -190,11 +191,9 @@ def _of(value: float | None, what: str) -> str:
 
 def compared_words(brief: Brief) -> str:
     """Say what was compared: how many candidates, by which rule, on how many images and labels."""
-    words = (
-        f"{_counted(brief.n_candidates, 'candidate')} on {_counted(brief.n_images, 'image')} of the target"
-    )
+    words = f"{counted(brief.n_candidates, 'candidate')} on {counted(brief.n_images, 'image')} of the target"
     if allowed := brief.limits.words:
-        words += f", of which {brief.n_admissible} stay within {' and '.join(allowed)}"
+        words += f", of which {counted(brief.n_admissible, 'stays', 'stay')} within {' and '.join(allowed)}"
     rule = f" They were ranked by {rule_title(brief.method)}." if brief.method else ""
     return f"{words}.{rule}"
 
@@ -204,13 +203,11 @@ def label_words(brief: Brief) -> str:
     if not brief.n_labels:
         return brief.trust
     seen, known = brief.n_classes_labeled, brief.n_classes
-    of_classes = f"all {known} classes" if seen == known else f"{seen} of the {known} classes"
-    words = f"{_counted(brief.n_labels, 'label')} of {of_classes}"
+    of_classes = (
+        f"all {known} classes" if seen == known else f"{seen} of the {counted(known, 'class', 'classes')}"
+    )
+    words = f"{counted(brief.n_labels, 'label')} of {of_classes}"
     sources = [f"{n} {SOURCES.get(source, source)}" for source, n in brief.origin.sources.items() if n]
     words += f" ({', '.join(sources)})" if sources else ""
     people = f" Given by {', '.join(brief.origin.people)}." if brief.origin.people else ""
     return f"{words}.{people} {brief.trust}"
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -27,6 +27,7 @@ from engine.diagnose.comparison import Quality, labeled_rows, quality
 from engine.recommend.trust import IN_WORDS, label_trust
 from engine.rules.statistics import PoolStatistics
 from engine.types import Choice, Floats, LabeledSample, LabelTrust, Predictions, Preprocessing
+from engine.words import counted, percent
 
 USUAL_DROP = 0.02  # of accuracy, against the teacher: what the gate is asked where nobody says another drop
 MAX_DOTS = 1000  # candidates that one picture can show
@@ -146,12 +147,16 @@ def _verdict(grounds: Grounds, pick: Standing, recommended: Standing | None, *, 
     if recommended is not None:
         return f"{overrides_words(pick, recommended)}."
     n = grounds.choice.n_labels
-    evidence = f"with {n} label{'' if n == 1 else 's'}" if n else "without any label"
-    sure = "" if pick.probability is None else f" as good as the best with {pick.probability:.0%} probability"
+    evidence = f"with {counted(n, 'label')}" if n else "without any label"
+    sure = (
+        ""
+        if pick.probability is None
+        else f" as good as the best with {percent(pick.probability)} probability"
+    )
     lead = f"Deploy {pick.name}" if is_firm else f"Best so far: {pick.name}"
     return (
         f"{lead}. {rule_title(grounds.choice.method)} recommends it out of"
-        f" {int(np.isfinite(grounds.choice.scores).sum())} candidates {evidence}"
+        f" {counted(int(np.isfinite(grounds.choice.scores).sum()), 'candidate')} {evidence}"
         + (f"; it is{sure}." if sure else ".")
     )
 
@@ -181,17 +186,13 @@ def _trust(choice: Choice | None, sample: LabeledSample | None) -> str:
     made = f"They were taken as {IN_WORDS[_label_trust(choice)]}."
     if rate < _NOISE_SHOWS:
         return f"{made} No wrong labels show."
-    return f"{made} About {rate:.0%} of them seem wrong; the recommendation allows for that."
+    return f"{made} About {percent(rate)} of them seem wrong; the recommendation allows for that."
 
 
 def _concerns(grounds: Grounds, reasons: tuple[str, ...]) -> tuple[str, ...]:
     warnings = () if grounds.choice is None else grounds.choice.warnings
     disputed = grounds.origin.disputed
-    people = (
-        (f"People gave different labels to {disputed} image{'' if disputed == 1 else 's'}.",)
-        if disputed
-        else ()
-    )
+    people = (f"People gave different labels to {counted(disputed, 'image')}.",) if disputed else ()
     sample = _given(grounds.sample)
     teacher = _quality(grounds.predictions.teacher, sample)
     doubt = teacher_doubt(teacher, 0 if sample is None else sample.n, grounds.predictions.n_classes)

@@ -18,6 +18,7 @@ from engine.recommend.calibrated import calibrate, posterior_belief
 from engine.recommend.trust import IN_WORDS
 from engine.rules.statistics import FLOOR, PoolStatistics
 from engine.types import Floats, LabeledSample, LabelTrust, Predictions
+from engine.words import counted, percent
 
 Metric = Literal["loss", "accuracy"]
 Against = Literal["teacher", "best"]
@@ -141,14 +142,18 @@ def gate_statement(answer: Gate, *, candidate: str) -> str:
     unit = "nats of loss" if question.metric == "loss" else "of accuracy"
     rival = "the teacher" if question.against == "teacher" else "the best candidate"
     claim = f"{candidate} is at most {question.max_drop:g} {unit} worse than {rival}"
-    labels = f"{drop.n} label{'s' if drop.n != 1 else ''} {IN_WORDS[answer.trust]}"
+    labels = f"{counted(drop.n, 'label')} {IN_WORDS[answer.trust]}"
     if answer.status == "holds":
-        return f"Signed off: {claim}, with {answer.probability:.0%} probability from {labels}."
+        return f"Signed off: {claim}, with {percent(answer.probability)} probability from {labels}."
     between = f"between {drop.low:.3g} and {drop.high:.3g} worse"
     if answer.status == "fails":
         return f"Not signed off: it does not hold that {claim}; from {labels} it is {between}."
     more = answer.more_labels
-    need = "no number of labels is likely to tell" if more is None else f"about {more} more labels would tell"
+    need = (
+        "no number of labels is likely to tell"
+        if more is None
+        else f"about {counted(more, 'more label')} would tell"
+    )
     return f"Not signed off yet: {labels} cannot tell whether {claim}; it is {between}, and {need}."
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from engine.decide.decision import Decision
 from engine.diagnose.comparison import Quality
 from engine.types import Choice
+from engine.words import percent
 
 DEPLOY, BEST_SO_FAR = "Deploy", "Best so far:"
 _AN_EVEN_CHANCE = 0.5
@@ -64,12 +65,13 @@ def reservations(choice: Choice, pick: Quality | None, n_classes: int, close: fl
         reasons.append(str(stated))
     elif pick is not None and pick.accuracy.low <= 1 / n_classes:
         reasons.append(
-            f"It is right on {pick.accuracy.value:.0%} of your labels, which could still be guessing"
-            f" ({1 / n_classes:.0%}). Label more images before you deploy it."
+            f"It is right on {percent(pick.accuracy.value)} of your labels, which could still be guessing"
+            f" ({percent(1 / n_classes)}). Label more images before you deploy it."
         )
     if close < _AN_EVEN_CHANCE:
         reasons.append(
-            f"The chance that it is as good as the best is only {close:.0%}: other candidates may well be"
+            f"The chance that it is as good as the best is only {percent(close)}: other candidates may"
+            " well be"
             " better. More labels would tell."
         )
     return tuple(reasons)

@@ -36,7 +36,7 @@ _REASONS = {
     "calibrated": (
         "Corrects the teacher's confidence, then corrects that with the labels; allows for wrong labels."
     ),
-    "auto": "The rule we recommend: the calibrated anchor, with its doubt.",
+    "auto": "The rule we recommend: the calibrated teacher, with its doubt.",
 }
 
 

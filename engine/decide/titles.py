@@ -7,9 +7,9 @@ from engine.rules.supervised import SUPERVISED
 
 _OTHER_TITLES = {
     HIGHEST_PRECISION: "Highest precision",
-    "auto": "Anchorpoint (auto)",
-    "calibrated": "Calibrated anchor",
-    "auto-active": "Anchorpoint (auto), images chosen by label-next",
+    "auto": "Auto (recommended)",
+    "calibrated": "Calibrated teacher",
+    "auto-active": "Auto (recommended), images chosen by label-next",
 }
 
 

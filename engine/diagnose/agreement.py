@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.types import Predictions
+from engine.words import percent
 
 _DEVIATIONS = 3.0  # standard deviations of an independent guess within which agreement counts as chance
 
@@ -49,7 +50,8 @@ def agreements(predictions: Predictions) -> tuple[Agreement, ...]:
 def chance_problem(agreement: Agreement, reference: str) -> str:
     """The sentence for a candidate that agrees no more often than chance."""
     return (
-        f"{agreement.name} agrees with {reference} on {agreement.share:.0%} of the images, no more than"
-        f" chance ({agreement.chance:.0%}): most likely its images are prepared in another way than it was"
+        f"{agreement.name} agrees with {reference} on {percent(agreement.share)} of the images, no more than"
+        f" chance ({percent(agreement.chance)}): most likely its images are prepared in another way"
+        " than it was"
         " trained with. State its preprocessing before trusting a choice."
     )

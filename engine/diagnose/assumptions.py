@@ -15,6 +15,7 @@ from engine.diagnose.health import CandidateHealth, Regime
 from engine.rules.label_free import LABEL_FREE, atc_mc, atc_ne
 from engine.rules.statistics import PoolStatistics
 from engine.types import Floats
+from engine.words import percent
 
 _BALANCE_LIMIT = 3.0  # largest over mean class share from which a uniform prior is called broken
 _TIE_LIMIT = 0.05  # share of the pool that may sit exactly on ATC's threshold
@@ -52,8 +53,8 @@ def check_assumptions(
         "doc": (
             None,
             (
-                "It is the teacher's agreement corrected for confidence, so it is as good as the teacher's"
-                " classes are."
+                "It takes agreement with the teacher for accuracy and corrects it by confidence, so it can be"
+                " no better than the teacher's classes are."
             ),
             True,
         ),
@@ -70,8 +71,8 @@ def _teacher_verdict(health: CandidateHealth, distortion: Floats) -> _Verdict:
     holds = best - follower <= 0.1
     return _Verdict(
         holds,
-        f"The candidate closest to the teacher is right on {follower:.0%} of the labels; the best"
-        f" candidate on {best:.0%}.",
+        f"The candidate closest to the teacher is right on {percent(follower)} of the labels, the candidate"
+        f" that is right most often on {percent(best)}.",
         False,
     )
 
@@ -101,15 +102,21 @@ def _tie_verdict(pool: PoolStatistics, rule: Callable[..., Floats], regime: Regi
     if on_threshold[pick] > _TIE_LIMIT and np.isfinite(loose).all():
         return _Verdict(
             False,
-            f"{on_threshold[pick]:.0%} of its pick's rows sit exactly on the threshold (`>=` counts them,"
-            f" `>` would not), and {tied} candidates tie.",
+            f"{percent(float(on_threshold[pick]))} of its pick's images lie exactly on the threshold (`>=`"
+            f" counts them, `>` would not). {_shared(tied)}",
             False,
         )
     holds, sentence, is_proxy = _confidence_verdict(regime)
-    return _Verdict(holds, f"{tied} candidates share the best score. {sentence}", is_proxy)
+    return _Verdict(holds, f"{_shared(tied)} {sentence}", is_proxy)
+
+
+def _shared(tied: int) -> str:
+    return (
+        "One candidate alone has the best score." if tied == 1 else f"{tied} candidates share the best score."
+    )
 
 
 def _balance_verdict(shares: Floats) -> _Verdict:
     ratio = float(shares.max() * len(shares))
-    sentence = f"The teacher's most frequent class takes {ratio:.1f} times its equal share of the pool."
+    sentence = f"By the teacher's probabilities the largest class has {ratio:.1f} times an equal share."
     return _Verdict(ratio <= _BALANCE_LIMIT, sentence, True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.diagnose.health import COLLAPSE_FACTOR
 from engine.types import UNLABELED, Floats, Predictions
+from engine.words import counted, listed, out_of, percent
 
 ENOUGH_LABELS = 20  # below this an accuracy near 1/K says nothing
 ENOUGH_IMAGES = 20
@@ -64,13 +65,14 @@ def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) ->
     entropy = float(-(floored * np.log(floored)).sum(axis=1).mean() / np.log(n_classes))
     if entropy > UNIFORM:
         problems.append(
-            f"The teacher's outputs are almost uniform ({entropy:.0%} of the largest entropy): it is"
+            f"The teacher's outputs are almost uniform ({percent(entropy)} of the largest entropy): it is"
             " untrained, or its preprocessing is wrong (pixel range, mean and std)."
         )
     sure = float((probs.max(axis=1) > SATURATED).mean())
     if sure >= NEARLY_ALL:
         problems.append(
-            f"The teacher is certain (above {SATURATED}) on {sure:.0%} of the images: its confidences carry"
+            f"The teacher is certain (above {SATURATED}) on {percent(sure)} of the images: its"
+            " confidences carry"
             " no information here. Pixels on the wrong scale (0..255 in place of 0..1) look like this."
         )
     counts = np.bincount(probs.argmax(axis=1), minlength=n_classes)
@@ -78,7 +80,8 @@ def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) ->
         top = int(counts.argmax())
         name = f"class {top}" if class_names is None else f"{class_names[top]!r}"
         problems.append(
-            f"The teacher answers {name} for {counts.max() / n_images:.0%} of the images. If they are not all"
+            f"The teacher answers {name} for {percent(counts.max() / n_images)} of the images. If they"
+            " are not all"
             " of that class, its preprocessing is probably wrong (channel order, mean and std, size)."
         )
     return problems
@@ -89,8 +92,8 @@ def _missing(predictions: Predictions) -> list[str]:
         return []
     total = predictions.n_candidates + len(predictions.missing)
     return [
-        f"{len(predictions.missing)} of {total} candidates are missing ({_list(predictions.missing)}): the"
-        " best one may be among them."
+        f"{out_of(len(predictions.missing), total, 'candidate', ('is', 'are'))} missing"
+        f" ({_list(predictions.missing)}): the best one may be among them."
     ]
 
 
@@ -110,7 +113,8 @@ def _identical(predictions: Predictions) -> list[str]:
     ]
     teacher = groups.get(_digest(predictions.teacher.astype(predictions.candidates.dtype)))
     if teacher:
-        problems.append(f"{_list(teacher)} give exactly the teacher's outputs: they are not quantized.")
+        said = "gives {}: it is" if len(teacher) == 1 else "give {}: they are"
+        problems.append(f"{_list(teacher)} {said.format('exactly the teacher’s outputs')} not quantized.")
     return problems
 
 
@@ -128,9 +132,10 @@ def _at_chance(predictions: Predictions) -> list[str]:
     if best > COLLAPSE_FACTOR / predictions.n_classes:
         return []
     return [
-        f"Every candidate is at chance on the {n_labels} labeled images (the best is right on {best:.0%},"
-        f" guessing gives {1 / predictions.n_classes:.0%}): the labels' class numbering, the preprocessing or"
-        " the teacher is wrong."
+        f"Every candidate is at chance on the {counted(n_labels, 'labeled image')} (the best is right on"
+        f" {percent(best)}, guessing gives {percent(1 / predictions.n_classes)}): the labels' class"
+        " numbering,"
+        " the preprocessing or the teacher is wrong."
     ]
 
 
@@ -142,14 +147,13 @@ def _constant(predictions: Predictions) -> list[str]:
     if stuck < predictions.n_candidates:
         return []
     return [
-        f"All {stuck} candidates answer one and the same class for every image: nothing can be learned from"
-        " them here."
+        f"{'The only candidate answers' if stuck == 1 else f'All {stuck} candidates answer'} one and the same"
+        " class for every image: nothing can be learned here."
     ]
 
 
 def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+    return listed(names, _NAMED)
 
 
 def _digest(probs: Floats) -> bytes:

@@ -91,7 +91,7 @@ def wilson(hits: Ints, n: int, level: float = 0.95) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Regime:
-    """How confidence behaves as candidates degrade, in a word, three numbers and a sentence."""
+    """How confidence behaves as candidates degrade, in a word and in numbers; `regime_words` says it."""
 
     kind: RegimeKind
     correlation: float  # Pearson, quality against mean confidence over candidates; nan if either is constant
@@ -101,30 +101,9 @@ class Regime:
         float  # median share of distinct confidences among collapsed candidates; nan if there are none
     )
     is_proxy: bool
-    sentence: str
-
-
-_SENTENCES: dict[RegimeKind, str] = {
-    "overconfident": (
-        "The worst candidate is surer than the best one ({worst:.0%} against {best:.0%}): confidence, entropy"
-        " and ATC {ranking}."
-    ),
-    "underconfident": "Confidence falls along with {measure}: it is a usable hint here.",
-    "mixed": "Confidence and quality are only loosely related here: do not choose by confidence.",
-    "healthy": "No candidate has collapsed: confidence has little to separate and little to break.",
-}
-
-
-def _sentence(kind: RegimeKind, correlation: float, *, best: float, worst: float, is_proxy: bool) -> str:
-    """Say what the numbers say and no more: no word on bits, which the regime does not look at."""
-    measure = "agreement with the teacher" if is_proxy else "accuracy"
-    if correlation < -0.75:
-        ranking = "rank this family close to backwards"
-    elif correlation < -0.25:
-        ranking = "tend to put worse candidates before better ones"
-    else:
-        ranking = "say little about which candidate is good"
-    return _SENTENCES[kind].format(ranking=ranking, best=best, worst=worst, measure=measure)
+    worst_quality: float  # accuracy or agreement of the worst candidate
+    lowest: float  # of all candidates' accuracy or agreement
+    highest: float
 
 
 def degradation_regime(health: CandidateHealth, losses: Floats) -> Regime:
@@ -151,13 +130,9 @@ def degradation_regime(health: CandidateHealth, losses: Floats) -> Regime:
             float(np.median(health.distinct[health.collapsed])) if health.collapsed.any() else float("nan")
         ),
         is_proxy=health.is_proxy,
-        sentence=_sentence(
-            kind,
-            correlation,
-            best=float(health.confidence[best]),
-            worst=float(health.confidence[worst]),
-            is_proxy=health.is_proxy,
-        ),
+        worst_quality=float(health.quality[worst]),
+        lowest=float(health.quality.min()),
+        highest=float(health.quality.max()),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.types import Choice, Ints
+from engine.words import counted
 
 FEW_LABELS = 25  # below this the paper's supervised estimates are dominated by variance
 _CALIBRATED = frozenset({"calibrated", "auto"})
@@ -61,8 +62,8 @@ def _tie_warnings(choice: Choice) -> list[str]:
 def _rule_warnings(choice: Choice) -> list[str]:
     if choice.method in _CONFIDENCE_RULES:
         return [
-            "This rule trusts confidence. Low-bit candidates can be sure and wrong; check the collapse"
-            " diagnostics before using it."
+            "This rule trusts confidence. Low-bit candidates can be sure and wrong; look at the"
+            " Confidence collapse page before using it."
         ]
     if choice.method == "permutation-control":
         return [
@@ -73,7 +74,7 @@ def _rule_warnings(choice: Choice) -> list[str]:
     if choice.n_labels == 1:
         return ["One label cannot be cross-validated, so the anchor's pick was kept."]
     if choice.coefficient == 0:
-        return ["The labels do not support leaving the teacher: the pick is the anchor's own."]
+        return ["The labels give no reason to leave the teacher: the pick is the anchor's own."]
     if choice.coefficient == choice.grid[-1] and choice.method == "ce-combo":
         return [
             "The coefficient is at the top of its grid: the labels overrule the teacher almost completely."
@@ -86,7 +87,7 @@ def _label_warnings(choice: Choice, n_classes: int, labels: Ints) -> list[str]:
     n_seen = len(np.unique(labels))
     if choice.n_labels < FEW_LABELS:
         warnings.append(
-            f"{choice.n_labels} label{'s are' if choice.n_labels > 1 else ' is'} few: the pick could change"
+            f"{counted(choice.n_labels, 'label is too', 'labels are')} few: the pick could change"
             " with other images."
         )
     elif n_seen <= n_classes // 2:

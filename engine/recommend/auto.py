@@ -21,7 +21,7 @@ from engine.types import Bools, Choice, LabeledSample, LabelTrust, Predictions
 
 CALIBRATED, AUTO = "calibrated", "auto"
 CALIBRATED_RULES = {
-    CALIBRATED: "Calibrated anchor",
+    CALIBRATED: "Calibrated teacher",
     AUTO: "Recommended",
 }
 NO_LABELS = LabeledSample(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))

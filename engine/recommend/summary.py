@@ -15,6 +15,7 @@ from engine.recommend.calibrated import Calibrated, posterior_belief
 from engine.recommend.doubt import Doubt
 from engine.recommend.hypotheses import CONSENSUS, TEACHER, TEMPERATURES, CalibratedPool
 from engine.recommend.trust import IN_WORDS
+from engine.words import counted, percent
 
 _TONE = 0.05  # confidence minus accuracy that counts as too sure or not sure enough
 FOLLOWS = {
@@ -83,11 +84,15 @@ def reasons(summary: Mapping[str, Any], doubt: Doubt, pick: int, n: int, *, shap
     `summary` is that of the posterior; `shape` is the largest penalty that output shape (SoftmaxCorr) added.
     """
     third = (
-        f"The pick is within {doubt.epsilon:g} of the best with {100 * doubt.close[pick]:.0f} % probability,"
-        f" and {len(doubt.same) - 1} other candidate{'s' if len(doubt.same) != 2 else ''} cannot be told"
-        " apart from it."
+        f"The pick is within {doubt.epsilon:g} nats of the best with {percent(doubt.close[pick])}"
+        " probability,"
+        f" and {_others(len(doubt.same) - 1)} cannot be told apart from it."
     )
     return [_on_the_reference(summary, n), _on_the_labels(summary, n, shape), third]
+
+
+def _others(n: int) -> str:
+    return counted(n, "other candidate") if n else "no other candidate"
 
 
 def _on_the_reference(summary: Mapping[str, Any], n: int) -> str:
@@ -100,13 +105,15 @@ def _on_the_reference(summary: Mapping[str, Any], n: int) -> str:
         if gap < -_TONE
         else "about as confident as it should be"
     )
-    opening = f"From {n} labels the teacher looks" if n else "Before any label the teacher is presumed"
+    opening = (
+        f"From {counted(n, 'label')} the teacher looks" if n else "Before any label the teacher is presumed"
+    )
     followed = (
         "the consensus of the candidates" if summary["consensus_weight"] > 0.5 else "the teacher so corrected"
     )
     return (
-        f"{opening} {tone} on this target (its confidence averages {100 * confidence:.0f} %, and about"
-        f" {100 * accuracy:.0f} % of its answers should be right), so each candidate is judged by its"
+        f"{opening} {tone} on this target (its confidence averages {percent(confidence)}, and about"
+        f" {percent(accuracy)} of its answers should be right), so each candidate is judged by its"
         f" expected loss under {followed}."
     )
 
@@ -122,14 +129,14 @@ def _on_the_labels(summary: Mapping[str, Any], n: int, shape: float) -> str:
             " doubted"
         )
     else:
-        share = f"{100 * rate:.0f} % of the labels seem wrong" if rate >= 0.03 else "no label noise shows"
+        share = f"{percent(rate)} of the labels seem wrong" if rate >= 0.03 else "no label looks wrong"
         said = (
             f"The pick {FOLLOWS[summary['follows']]}: labels correct that expectation with weight"
             f" {summary['kappa']:.2g}; {share}"
         )
     if shape > 0:
         said += (
-            f", and outputs that tell classes apart less well cost a candidate up to {shape:.2g}"
-            " (SoftmaxCorr, fading with labels)"
+            f"; a candidate whose answers blur the classes is charged up to {shape:.2g} nats (by SoftmaxCorr;"
+            " the more labels, the less)"
         )
     return f"{said}."

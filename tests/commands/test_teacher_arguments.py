@@ -61,7 +61,7 @@ def test_every_command_with_a_teacher_takes_every_field(command: argparse.Namesp
         ("--size big", "224 or 192x256"),
         ("--resize 0", "number of pixels, or none"),
         ("--mean a,b,c", "e.g. 0.485"),
-        ("--class-names nowhere.txt", "one class name a line"),
+        ("--class-names nowhere.txt", "one class name per line"),
     ],
 )
 def test_what_cannot_be_understood_is_explained(words: str, said: str) -> None:

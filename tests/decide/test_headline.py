@@ -48,7 +48,7 @@ def test_below_an_even_chance_it_is_only_the_best_so_far(good: tuple[Decision, Q
     decision, pick = good
     said = headline(with_close(decision, 0.49), pick, 10)
     assert said.verb == BEST_SO_FAR
-    assert "only 49%" in said.reasons[0]
+    assert "only 49 %" in said.reasons[0]
 
 
 def test_a_pick_that_could_be_guessing_is_not_to_be_deployed() -> None:

@@ -42,7 +42,7 @@ def test_a_healthy_family_has_no_problem() -> None:
 
 def test_missing_candidates_are_counted_and_named() -> None:
     (problem,) = structural_problems(replace(family(), missing=("b2-tensor-q99", "b3-tensor-q99")))
-    assert "2 of 8 candidates are missing (b2-tensor-q99, b3-tensor-q99)" in problem
+    assert "2 of 8 candidates are missing (b2-tensor-q99 and b3-tensor-q99)" in problem
 
 
 def test_identical_candidates_are_named() -> None:
@@ -50,7 +50,7 @@ def test_identical_candidates_are_named() -> None:
     twins = base.candidates.copy()
     twins[4] = twins[1]
     (problem,) = structural_problems(replace(base, candidates=twins))
-    assert problem.startswith("g1, g4 give identical outputs")
+    assert problem.startswith("g1 and g4 give identical outputs")
     (problem,) = structural_problems(replace(base, candidates=np.repeat(base.candidates[:1], M, axis=0)))
     assert problem.startswith("All 6 candidates give identical outputs")
 
@@ -60,7 +60,7 @@ def test_a_candidate_that_is_the_teacher_is_named() -> None:
     copied = base.candidates.copy()
     copied[5] = base.teacher
     (problem,) = structural_problems(replace(base, candidates=copied))
-    assert problem.startswith("g5 give exactly the teacher's outputs")
+    assert problem.startswith("g5 gives exactly the teacher’s outputs: it is not")
 
 
 def test_everything_at_chance_needs_labels_enough() -> None:
@@ -98,7 +98,7 @@ def test_a_saturated_teacher() -> None:
     probs = np.where(np.eye(K)[classes] == 1, 1 - 4e-6, 1e-6) * (1 + 1e-7 * np.arange(N)[:, None])
     (problem,) = teacher_problems(probs)
     assert "certain" in problem
-    assert "100% of the images" in problem
+    assert "100 % of the images" in problem
 
 
 @pytest.mark.parametrize("names", [None, ("ant", "bee", "cat", "dog", "eel")])
@@ -107,7 +107,7 @@ def test_a_constant_teacher(names: tuple[str, ...] | None) -> None:
     probs[:, 2] += 1
     (problem,) = teacher_problems(probs / 2, names)
     assert ("class 2" if names is None else "'cat'") in problem
-    assert "100% of the images" in problem
+    assert "100 % of the images" in problem
 
 
 def test_a_few_images_prove_nothing() -> None:

@@ -6,7 +6,6 @@ from scipy.stats import binomtest, pearsonr
 
 from engine.diagnose.assumptions import check_assumptions
 from engine.diagnose.health import (
-    _sentence,
     candidate_health,
     collapse_rates,
     degradation_regime,
@@ -101,19 +100,6 @@ def test_both_regimes_are_recognised(confident_collapse, kind):
     assert verdicts["avg-confidence"] is (kind == "underconfident")
     assert verdicts["atc-mc"] is (kind == "underconfident")
     assert verdicts["softmax-corr"] is True
-
-
-@pytest.mark.parametrize(
-    ("correlation", "words"),
-    [
-        (-0.9, "close to backwards"),
-        (-0.46, "tend to put worse candidates before better"),
-        (-0.1, "say little"),
-        (np.nan, "say little"),
-    ],
-)
-def test_words_fit_the_size_of_the_correlation(correlation, words):
-    assert words in _sentence("overconfident", correlation, best=0.4, worst=0.9, is_proxy=False)
 
 
 def test_no_collapse_and_constant_confidence():

@@ -26,14 +26,6 @@ def test_with_labels_it_measures() -> None:
     assert "ATC and its ties" in text
 
 
-@pytest.mark.parametrize(
-    ("n", "words"), [(1, "**1 candidate** gives one class"), (2, "**2 candidates** give one class")]
-)
-def test_one_candidate_and_many(monkeypatch: pytest.MonkeyPatch, n: int, words: str) -> None:
-    monkeypatch.setattr("engine.diagnose.collapse.CollapseReport.n_single_class", property(lambda _: n))
-    assert words in text_of(go(with_sample(open_app()), "collapse"))
-
-
 def test_without_labels_it_says_proxy() -> None:
     app = with_sample(open_app())
     reveal_labels(session_of(app), 0)

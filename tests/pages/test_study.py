@@ -12,8 +12,10 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from engine.predictions.file import save_predictions
 from engine.study.protocol.config import StudyConfig
 from engine.study.protocol.run import run_study
+from engine.types import Predictions
 from pages.ui.parts.study_charts import page_chart
 from tests.pages.driving import go, open_app, session_of, text_of
 
@@ -62,6 +64,7 @@ def test_shows_a_finished_study_and_computes_once(
     run_study([sample_folder / "digits-resnet.npz"], session_of(app).folder / "study", config, workers=1)
     text = text_of(go(app, "study"))
     assert "1 family" in text
+    assert "Studied: digits-resnet." in text
     assert "lower is better" in text
     assert "Lowest mean regret: " in text
     assert not re.search(r"\b(ce-combo|val-ce)\b", text)  # rules are called as on the other pages
@@ -74,3 +77,18 @@ def test_shows_a_finished_study_and_computes_once(
     monkeypatch.setattr("pages.ui.parts.study.load_study", refuse)
     app.run()
     assert not app.exception
+
+
+def test_families_just_added_are_chosen_and_named(started: Started, family: Predictions) -> None:
+    app = go(open_app(), "study")
+    folder = session_of(app).folder / "study-files"
+    folder.mkdir(parents=True)
+    save_predictions(family, folder / "mine.npz")
+    app.run()
+    assert app.multiselect[0].value == ["mine"]
+    save_predictions(family, folder / "other.npz")
+    session = session_of(app)
+    save_predictions(family, session.folder / "predictions.npz")
+    session.note(origin="file", title="sorter.onnx")
+    app.run()
+    assert app.multiselect[0].value == ["mine", "other", "sorter.onnx (run here)"]

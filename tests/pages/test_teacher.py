@@ -63,8 +63,8 @@ def test_says_what_bits_do_to_the_memory(started: Started) -> None:
     teacher = tiny_teacher(10)
     give_teacher(app, teacher)
     text = text_of(app.run())
-    assert f"with 4 bits {share(cost(teacher, Recipe(4, 100.0, 'channel', False)))}" in text
-    assert "may be too small to see" in text
+    assert f"in 4 bits, {share(cost(teacher, Recipe(4, 100.0, 'channel', False)))}" in text
+    assert "which may be too little to see" in text
 
 
 @pytest.mark.parametrize("facts", [LoadRequest(), LoadRequest(arch="resnet18"), LoadRequest(classes=10)])

@@ -42,7 +42,7 @@ def test_a_sound_choice_has_no_warning() -> None:
         ({"method": "atc-ne"}, "trusts confidence"),
         ({"method": "permutation-control"}, "do not deploy its pick"),
         ({"n_labels": 1}, "cannot be cross-validated"),
-        ({"coefficient": 0.0}, "do not support leaving the teacher"),
+        ({"coefficient": 0.0}, "give no reason to leave the teacher"),
         ({"coefficient": 64.0}, "overrule the teacher almost completely"),
         ({"method": "auto", "n_labels": 0}, "nobody has checked whether the teacher itself is right"),
     ],
@@ -57,7 +57,7 @@ def test_the_top_of_another_rules_grid_says_nothing() -> None:
 
 def test_few_labels_and_few_classes() -> None:
     assert said(MANY[:24], n_labels=FEW_LABELS - 1).startswith("24 labels are few")
-    assert "1 label is few" in said(MANY[:1], n_labels=1)
+    assert "1 label is too few" in said(MANY[:1], n_labels=1)
     assert "cover 5 of 10 classes" in said(MANY % 5)
     assert said(MANY % 6) == ""
 

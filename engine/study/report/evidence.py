@@ -50,8 +50,8 @@ def evidence_markdown(result: StudyResult) -> str:
         "\n".join(f"- {sentence}" for sentence in summary(result)),
         _wins_and_losses(result),
         _section(
-            "Anchored minus direct validation",
-            "Negative: anchoring (CE-combo) lowers mean regret.",
+            "The anchored rule minus direct validation",
+            "Negative: the anchored rule (CE-combo) lowers mean regret.",
             paper.anchoring_beside_the_paper(result),
         ),
         _section(
@@ -117,7 +117,7 @@ def _wins_and_losses(result: StudyResult) -> str:
         lines.append(
             f"- {column}: helps in {', '.join(helped) or 'none'}; hurts in {', '.join(hurt) or 'none'}."
         )
-    return "Anchoring against direct validation, clean labels:\n\n" + "\n".join(lines)
+    return "The anchored rule against direct validation, clean labels:\n\n" + "\n".join(lines)
 
 
 def _section(title: str, note: str, table: pd.DataFrame) -> str:

@@ -165,8 +165,8 @@ CATALOG: tuple[Table, ...] = (
     ),
     Table(
         "anchoring_beside_the_paper",
-        "Does anchoring gain here what the paper reports?",
-        "CE-combo minus direct validation, mean regret: negative means that anchoring helps. The paper's"
+        "Does the anchored rule gain here what the paper reports?",
+        "CE-combo minus direct validation, mean regret: negative means that the anchor helps. The paper's"
         " lines are its own settings, for scale.",
         paper.anchoring_beside_the_paper,
     ),

@@ -11,6 +11,7 @@ from engine.study.protocol.result import StudyResult
 from engine.study.tables import comparisons
 from engine.study.tables import families as family_tables
 from engine.study.tables import regret as tables
+from engine.words import counted, listed, percent
 
 
 def smallest(result: StudyResult) -> str:
@@ -26,7 +27,7 @@ def smallest(result: StudyResult) -> str:
         .sort_values("mean_regret", kind="stable")
     )
     best, free = means.iloc[0], means[means["labels"] == "none"]
-    labels = "without labels" if best["labels"] == "none" else f"with {best['labels']} labels"
+    labels = "without labels" if best["labels"] == "none" else f"with {counted(int(best['labels']), 'label')}"
     sentence = f"Lowest mean regret: {best['rule']}, {best['mean_regret']:.3f}, {labels}"
     if best["labels"] != "none" and len(free):
         sentence += f"; the best label-free rule is {free['rule'].iloc[0]}, {free['mean_regret'].iloc[0]:.3f}"
@@ -42,10 +43,11 @@ def budgets(result: StudyResult) -> str:
     better = [int(n) for n in clean.index[clean["ce-combo"] < clean["val-ce"]]]
     worse = [int(n) for n in clean.index[clean["ce-combo"] > clean["val-ce"]]]
     if not better:
-        return "Anchoring does not lower mean regret at any number of labels"
+        return "The anchored rule does not lower mean regret at any number of labels"
     if not worse:
-        return "Anchoring lowers mean regret at every number of labels"
-    return f"Anchoring lowers mean regret at {_listed(better)} labels and raises it at {_listed(worse)}"
+        return "The anchored rule lowers mean regret at every number of labels"
+    helped, hurt = _numbers(better), _numbers(worse)
+    return f"The anchored rule lowers mean regret at {helped} labels and raises it at {hurt}"
 
 
 def families(result: StudyResult) -> str:
@@ -60,7 +62,10 @@ def families(result: StudyResult) -> str:
         int(fewest["families_better"].sum()),
         int(fewest["families"].sum()),
     )
-    return f"With {n} labels anchoring does better than direct validation in {better} of {total} families"
+    return (
+        f"With {counted(n, 'label')} the anchored rule does better than direct validation in {better} of"
+        f" {counted(total, 'family', 'families')}"
+    )
 
 
 def corruption(result: StudyResult) -> str:
@@ -73,7 +78,8 @@ def corruption(result: StudyResult) -> str:
     lowest = grid[grid["rate"] > 0]["lowest"].value_counts()
     wins = int((wrong["difference"] < 0).sum())
     return (
-        f"With wrong labels anchoring beats direct validation in {wins} of {len(wrong)} cells; lowest most"
+        f"With wrong labels the anchored rule beats direct validation in {wins} of"
+        f" {counted(len(wrong), 'cell')}; lowest most"
         f" often is {lowest.index[0]}, in {lowest.iloc[0]}"
     )
 
@@ -91,7 +97,8 @@ def paired(result: StudyResult) -> str:
         f" ({units} units: a two-sided test cannot go below p = {2 ** (1 - units):.2g})" if units < 7 else ""
     )
     return (
-        f"Anchoring is clearly better in {helped} cells and clearly worse in {harmed}, of {len(table)}{few}"
+        f"The anchored rule is clearly better in {counted(helped, 'cell')} and clearly worse in {harmed}, of"
+        f" {len(table)}{few}"
     )
 
 
@@ -107,8 +114,12 @@ def regimes(result: StudyResult) -> str:
     ]
     inverted = int((worst > best).sum())
     if inverted == 0:
-        return "The worst candidate is less confident than the best: confidence is a usable hint here"
-    where = "in every family" if inverted == len(best) else f"in {inverted} of {len(best)} families"
+        return "In no family is the worst candidate more confident than the best"
+    where = (
+        "in every family"
+        if inverted == len(best)
+        else f"in {inverted} of {counted(len(best), 'family', 'families')}"
+    )
     return f"The worst candidate is more confident than the best {where}: confidence misleads there"
 
 
@@ -121,8 +132,8 @@ def coefficients(result: StudyResult) -> str:
     by_n = table.groupby("n")["reverted_to_anchor"].mean()
     few, many = int(by_n.index.min()), int(by_n.index.max())
     return (
-        f"CE-combo falls back to the anchor in {by_n[few]:.0%} of outcomes with {few} labels,"
-        f" {by_n[many]:.0%} with {many}"
+        f"CE-combo falls back to the anchor in {percent(by_n[few])} of outcomes with {counted(few, 'label')},"
+        f" {percent(by_n[many])} with {many}"
     )
 
 
@@ -134,7 +145,7 @@ def cost(result: StudyResult) -> str:
         return "Loss within a memory budget"
     loosest = table[table["memory_budget"] == table["memory_budget"].max()]
     return (
-        f"A budget of {loosest['memory_budget'].iloc[0]:.0%} of float memory costs"
+        f"A budget of {percent(loosest['memory_budget'].iloc[0])} of float memory costs"
         f" {loosest['excess_over_free'].mean():.3f} nats on average"
     )
 
@@ -144,7 +155,10 @@ def attenuation(result: StudyResult) -> str:
     table = family_tables.attenuation(result)
     if not len(table):
         return "Attenuation under wrong labels"
-    return f"Wrong labels shrink linear criteria as predicted, to within {table['largest_gap'].max():.3f}"
+    return (
+        "Wrong labels shrink linear criteria to within"
+        f" {table['largest_gap'].max():.3f} of what the theory predicts"
+    )
 
 
 def summary(result: StudyResult) -> list[str]:
@@ -161,7 +175,7 @@ def summary(result: StudyResult) -> list[str]:
     if len(optimal):
         sentences.append(
             f"The candidate closest to the teacher is already the best in {optimal['already_optimal'].sum()}"
-            f" of {optimal['families'].sum()} families"
+            f" of {counted(int(optimal['families'].sum()), 'family', 'families')}"
         )
     return [f"{sentence}." for sentence in sentences]
 
@@ -172,7 +186,7 @@ def _left_out(result: StudyResult) -> list[str]:
     too_many = [n for n in asked.get("budgets", ()) if n not in set(rows["n"])]
     if too_many:
         sentences.append(
-            f"No family has as many labels as {_listed(too_many)}, so nothing was chosen with that many"
+            f"No family has as many labels as {_numbers(too_many)}, so nothing was chosen with that many"
         )
     unrun = [rule for rule in asked.get("rules", ()) if rule not in set(rows["rule"].str.partition("@")[0])]
     if unrun:
@@ -190,6 +204,5 @@ def _left_out(result: StudyResult) -> list[str]:
     return sentences
 
 
-def _listed(values: list[int]) -> str:
-    names = [str(value) for value in values]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _numbers(values: list[int]) -> str:
+    return listed([str(value) for value in values], len(values))

@@ -38,7 +38,8 @@ class Job:
     rate: float | None = None  # units per second in this run
     seconds_left: float | None = None
     created: float = 0.0
-    ahead: int = 0  # jobs of other visitors before this one
+    ahead: int = 0  # jobs that go first
+    wait: float | None = None  # seconds those still need, as far as they say
     message: str = ""
     pid: int = 0  # of the worker, for whoever reads the file; whether it lives is told by its lock
 

@@ -15,15 +15,11 @@ from pathlib import Path
 
 from engine.types import UserError
 from pages.ui.jobs.control import Job, cancel_file, lock_file, save_job, stored_job
-from pages.ui.workspace.folder import is_locked, locked, remove
+from pages.ui.jobs.turns import ahead_of, draw_ticket, least_wait
+from pages.ui.workspace.folder import locked, remove
 
 _SAVE_SECONDS = 0.3
 _WAIT_SECONDS = 0.3
-# these take minutes; reading a model, looking at images or writing a file does not
-_LONG = (
-    "predict",
-    "study",
-)
 
 
 class CancelledError(Exception):
@@ -39,6 +35,7 @@ class Desk:
         self.folder, self.job = folder, job
         self._saved = 0.0
         self._looked, self._is_unwanted = 0.0, False
+        self._begun = (0, 0, 0.0)  # of the stretch of work at hand: its total, where it began, and when
 
     def is_cancelled(self) -> bool:
         """Whether to stop: asked to, or another job took this one's place. Looks at the disk a few times a
@@ -62,15 +59,25 @@ class Desk:
         rate: float | None = None,
         seconds_left: float | None = None,
     ) -> None:
-        """Tell the page how far the job is; raises CancelledError if nobody waits for it any more."""
+        """Tell the page how far the job is; raises CancelledError if nobody waits for it any more. Without
+        `seconds_left` the time left is taken from the pace so far.
+        """
         if self.is_cancelled():
             raise CancelledError
+        seconds_left = self._left(done, total) if seconds_left is None else seconds_left
         self.job = replace(
             self.job, done=done, total=total, stage=stage, rate=rate, seconds_left=seconds_left
         )
         if time.monotonic() - self._saved > _SAVE_SECONDS or done == total:
             self._saved = time.monotonic()
             save_job(self.folder, self.job)
+
+    def _left(self, done: int, total: int) -> float | None:
+        now = time.monotonic()
+        if self._begun[0] != total or done < self._begun[1]:
+            self._begun = (total, done, now)
+        _, first, since = self._begun
+        return (now - since) / (done - first) * (total - done) if total and done > first else None
 
     def finish(self, state: str, message: str = "") -> None:
         """Leave the outcome, unless another job has taken this one's place."""
@@ -80,26 +87,15 @@ class Desk:
         remove(cancel_file(self.folder, self.job.id))
 
 
-def queue_of(kind: str) -> str:
-    """The folder of tickets a job waits in: minutes of work never stand before seconds of it."""
-    return "queue-long" if kind in _LONG else "queue"
-
-
-def wait_for_turn(desk: Desk, queue: Path, ticket: Path) -> None:
-    """Return when every earlier ticket is gone. A ticket whose process died is removed, so nobody waits for
-    the dead.
-    """
-    while True:
-        earlier = [other for other in sorted(queue.glob("*.ticket")) if other.name < ticket.name]
-        alive = [other for other in earlier if is_locked(other)]
-        for other in set(earlier) - set(alive):
-            remove(other)
-        if not alive:
-            return
+def wait_for_turn(desk: Desk, ticket: Path) -> None:
+    """Return when nobody goes first any more; until then say how many do, and how long they still need."""
+    while ahead := ahead_of(ticket):
         if desk._look():
             raise CancelledError
-        if desk.job.ahead != len(alive):
-            desk.job = replace(desk.job, ahead=len(alive))
+        wait = least_wait(ahead)
+        told = (len(ahead), None if wait is None else round(wait))
+        if (desk.job.ahead, desk.job.wait) != told:
+            desk.job = replace(desk.job, ahead=told[0], wait=told[1])
             save_job(desk.folder, desk.job)
         time.sleep(_WAIT_SECONDS)
 
@@ -114,11 +110,11 @@ def work(folder: Path, kind: str, job_id: str) -> None:
             return
         desk = Desk(folder, replace(job, pid=os.getpid()))
         save_job(folder, desk.job)
-        ticket = folder.parent / queue_of(kind) / f"{time.time_ns()}-{job_id}.ticket"
+        ticket = draw_ticket(folder, kind, job_id)
         try:
             with locked(ticket):
-                wait_for_turn(desk, ticket.parent, ticket)
-                desk.job = replace(desk.job, state="running", ahead=0)
+                wait_for_turn(desk, ticket)
+                desk.job = replace(desk.job, state="running", ahead=0, wait=None)
                 save_job(folder, desk.job)
                 from pages.ui.jobs.tasks import TASKS  # loads the engine, which a queued job does not need
 

@@ -30,7 +30,7 @@ def brief_view(brief: Brief) -> None:
     if brief.sign_off:
         st.markdown(plain(brief.sign_off))
     if len(brief.dots) > 1:
-        what = "right on the labels" if brief.n_labels else "the teacher's class"
+        what = "right on the labels" if brief.n_labels else "that agrees with the teacher"
         teacher = brief.teacher.accuracy.value if brief.teacher.accuracy and brief.n_labels else None
         dots = pd.DataFrame([vars(dot) for dot in brief.dots])
         chart = decision_dots(dots.assign(taken=dots["name"] == brief.pick.name), what, teacher, ink())

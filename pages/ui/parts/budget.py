@@ -10,6 +10,7 @@ import streamlit as st
 
 from engine.family.cost import admissible
 from engine.types import Floats
+from engine.words import out_of
 from pages.ui.parts.stored_size import float_bytes
 from pages.ui.session.state import Session
 from pages.ui.show.words import memory_words, size
@@ -38,10 +39,8 @@ def budget_slider(session: Session, costs: Floats) -> None:
     if budget != session.record.budget:
         session.limit(budget=budget)
     n_fit = int(admissible(costs, budget).sum())
-    st.markdown(
-        f"Within {memory_words(percent / 100, float_bytes(session))}, **{n_fit} of {len(costs)} candidates**"
-        " fit."
-    )
+    fitting = out_of(n_fit, len(costs), "candidate", ("fits", "fit"))
+    st.markdown(f"Within {memory_words(percent / 100, float_bytes(session))}, **{fitting}**.")
 
 
 def file_slider(session: Session) -> None:
@@ -68,4 +67,4 @@ def file_slider(session: Session) -> None:
     if wanted != current:
         session.limit(max_bytes=wanted)
     n_fit = int(admissible(sizes, wanted).sum())
-    st.caption(f"{n_fit} of {len(sizes)} candidates fit a file of {size(limit)}.")
+    st.caption(f"{out_of(n_fit, len(sizes), 'candidate', ('fits', 'fit'))} a file of {size(limit)}.")

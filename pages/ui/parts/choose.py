@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.decide.decision import Decision
+from engine.decide.findings import choice_finding, memory_finding
 from engine.decide.firmness import firmness_table
 from engine.decide.tables import contenders, dial_table, iso_score_line
 from engine.decide.titles import rule_title
@@ -36,14 +37,16 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
     """Candidates on anchor distance against labeled loss, with the dial that trades one for the other."""
     chosen = session.record.chosen or decision.recommended.name
     if not decision.n_labels:
-        title = "The closer to the teacher, the more memory: without labels this is all there is to see"
         picture(
-            title,
+            memory_finding(decision.candidates),
             memory_scatter(
                 decision.candidates, picks_table(decision, chosen, NAMED_RULES, ("cost", "distortion")), ink()
             ),
         )
-        st.caption("Give a few labels on the Target page, and this picture shows who is right.")
+        st.caption(
+            "Without labels this is all there is to see. Give a few on the Target page, and this picture"
+            " shows who is right."
+        )
         return
     left, right = st.columns([2, 1], gap="medium")
     combo = decision.choices["ce-combo"]
@@ -66,7 +69,7 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
         picks = picks_table(decision, chosen, NAMED_RULES, ("distortion", "loss"))
         chart = choice_scatter(shown, picks[picks.index.isin(shown.index)], line, ink())
         picture(
-            finding(decision),
+            choice_finding(decision),
             chart,
             "Dashed: candidates on this line score the same at the dial's setting; below and left of it is"
             " better. Ringed: the choice.",
@@ -112,14 +115,6 @@ def turn_dial(session: Session, combo: Choice, dial: pd.DataFrame, decision: Dec
             "Loss on labels held out in turn, for each setting of the dial. The dark point is the best."
         )
     return float(at)
-
-
-def finding(decision: Decision) -> str:
-    """The picture's title: whether the labels agree with the teacher's favourite."""
-    closest = decision.choices["distortion"].name
-    if decision.recommended.name == closest:
-        return "The labels agree with the teacher: the closest candidate is recommended"
-    return "The closest candidate to the teacher is not the one that fits your labels"
 
 
 def suspicion(session: Session, decision: Decision, predictions: Predictions) -> None:

@@ -7,7 +7,14 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from engine.decide.titles import rule_title
 from engine.diagnose.collapse import CollapseReport, reliability_table
+from engine.diagnose.collapse_words import (
+    collapsed_title,
+    regime_sentence,
+    regime_title,
+    surest_words,
+)
 from engine.rules.label_free import LABEL_FREE
 from pages.ui.parts.page import ink, link, picture, plain
 from pages.ui.session.state import Session
@@ -15,29 +22,28 @@ from pages.ui.show.collapse_charts import confidence_scatter, reliability_diagra
 from pages.ui.show.tables import records
 from pages.ui.show.words import counted, number, share
 
-_KINDS = {
-    "overconfident": "Sure and wrong",
-    "underconfident": "Confidence falls with accuracy",
-    "mixed": "No clear pattern",
-    "healthy": "Nothing has collapsed",
-}
+_FAIR = 300  # labels from which 15 bins hold enough images for their error to be taken as it is
 
 
 def answer(report: CollapseReport) -> None:
     """The regime in words, and what the words rest on."""
     regime = report.regime
     with st.container(border=True):
-        st.subheader(_KINDS[regime.kind], anchor=False)
-        st.markdown(regime.sentence)
+        st.subheader(regime_title(regime), anchor=False)
+        st.markdown(regime_sentence(regime))
         basis = (
             "agreement with the teacher, a stand-in for accuracy"
             if report.is_proxy
             else f"accuracy on your {counted(report.n_labels, 'label')}"
         )
         order = "distance to the teacher" if report.is_proxy else "loss on your labels"
+        related = (
+            f" Its correlation with confidence, over candidates: {number(regime.correlation)}."
+            if regime.correlation == regime.correlation
+            else ""
+        )
         st.caption(
-            f"Measured by {basis}. Its correlation with confidence over candidates:"
-            f" {number(regime.correlation)}. Mean confidence of the best candidate by {order}:"
+            f"Measured by {basis}.{related} Mean confidence of the best candidate by {order}:"
             f" {share(regime.best_confidence)}; of the worst: {share(regime.worst_confidence)}."
         )
         if report.is_proxy:
@@ -66,7 +72,7 @@ def assumption_list(report: CollapseReport) -> None:
 
 
 def reliability_part(session: Session, report: CollapseReport) -> None:
-    """Reliability of teacher, anchored and direct-validation pick, where labels allow it."""
+    """Reliability of the teacher and of the picks with and without an anchor, where labels allow it."""
     sample = session.sample
     if sample is None:
         st.info(
@@ -77,7 +83,7 @@ def reliability_part(session: Session, report: CollapseReport) -> None:
     choices = session.decision.choices
     models = {
         "teacher": None,
-        "anchored": choices["ce-combo"].index,
+        rule_title("ce-combo"): choices["ce-combo"].index,
         "direct validation": choices["val-ce"].index,
     }
     predictions = session.require_predictions()
@@ -86,27 +92,26 @@ def reliability_part(session: Session, report: CollapseReport) -> None:
     )
     errors = bins.groupby("model", sort=False)["ece"].first()
     words = ", ".join(f"{name} {share(error)}" for name, error in errors.items())
+    few = ": so few that bins hold few images and the error is overstated" if sample.n < _FAIR else ""
     picture(
         f"Calibration error (ECE, 15 bins; lower is better): {words}",
-        reliability_diagram(bins, ink()),
-        f"On {counted(sample.n, 'label')}: with few labels, bins hold few images and the error is"
-        " overstated.",
+        reliability_diagram(bins, list(models), ink()),
+        f"On {counted(sample.n, 'label')}{few}.",
     )
 
 
-def confidence_picture(report: CollapseReport) -> None:
-    """Confidence against quality, one dot a candidate."""
+def confidence_picture(report: CollapseReport, surest: int) -> None:
+    """Confidence against quality, one dot a candidate; `surest` is the pick of average confidence."""
     quality = "agrees with the teacher (proxy)" if report.is_proxy else "right on your labels, 95 % interval"
     teacher = pd.DataFrame({"confidence": [report.teacher_confidence], "quality": [report.teacher_quality]})
-    n, total = report.n_collapsed, len(report.health)
-    title = (
-        f"{n} of {counted(total, 'candidate')} {'is' if n == 1 else 'are'} hardly better than guessing"
-        if n
-        else "No candidate is near guessing"
-    )
     chart = confidence_scatter(report.health, teacher, chance=report.chance, quality=quality, ink=ink())
+    pick = report.health.iloc[surest]
+    said = surest_words(plain(pick["name"]), pick["confidence"], pick["quality"], is_proxy=report.is_proxy)
+    corner = "sure and unlike the teacher" if report.is_proxy else "sure and wrong"
     picture(
-        title, chart, "To the right and low: sure and wrong. A confidence rule would pick the rightmost dot."
+        collapsed_title(report.n_collapsed, len(report.health), is_proxy=report.is_proxy),
+        chart,
+        f"To the right and low: {corner}. {said}",
     )
 
 
@@ -121,6 +126,10 @@ def tie_box(report: CollapseReport) -> None:
         for row in records(report.atc):
             st.markdown(
                 f"{row['rule']}: `>=` scores {number(row['score_loose'])} and picks"
-                f" {plain(row['pick_loose'])} ({row['ties_loose']} tied); `>` scores"
+                f" {plain(row['pick_loose'])} ({_tied(row['ties_loose'])}); `>` scores"
                 f" {number(row['score_strict'])} and picks {plain(row['pick_strict'])}."
             )
+
+
+def _tied(n: int) -> str:
+    return "alone" if n == 1 else f"tied with {counted(n - 1, 'other')}"

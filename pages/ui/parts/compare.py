@@ -91,7 +91,7 @@ def by_class(session: Session, a: str, b: str) -> None:
                 st.markdown("Mistakes it makes more often (+) or less often (−) than the teacher")
                 table(confusion_table(changes, session.class_names), f"confusions-{name}", height=220)
     st.caption(
-        "With few labels of a class the intervals are wide: only those that leave out zero show a change."
+        "With few labels of a class the intervals are wide; only those that exclude zero show a change."
     )
 
 
@@ -107,8 +107,8 @@ def gallery(session: Session, a: str, b: str) -> None:
         st.success("All three give the same answer on every image.", icon=":material/done_all:")
         return
     st.caption(
-        f"{counted(len(found), 'image')} with most at stake first: how far their losses are expected to lie"
-        " apart, in nats. Label from here to decide between them."
+        f"{counted(len(found), 'image')}, those with the most at stake first: how far the losses are expected"
+        " to lie apart, in nats. Label from here to decide between them."
     )
     pages = -(-len(found) // _A_PAGE)
     at = st.number_input("Page", 1, pages, 1, key=f"gallery-{a}-{b}") if pages > 1 else 1

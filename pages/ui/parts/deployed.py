@@ -5,6 +5,7 @@ of each layer of a mixed candidate.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from engine.decide.decision import Decision
 from engine.decide.frontier import frontier
 from engine.predictions.deployed import read_allocation
 from engine.types import Predictions
+from engine.words import counted, out_of
 from pages.ui.parts.page import ink, picture, plain
 from pages.ui.session.state import Session
 from pages.ui.show.deploy_charts import allocation_bars, latency_scatter
@@ -44,7 +46,8 @@ def latency_slider(session: Session, predictions: Predictions) -> None:
     if wanted != current:
         session.limit(max_latency=wanted)
     n_fit = int((times <= limit + 1e-9).sum())
-    st.caption(f"{n_fit} of {len(times)} candidates are within {limit:.2f} × on this processor.")
+    fitting = out_of(n_fit, len(times), "candidate", ("is", "are"))
+    st.caption(f"{fitting} within {limit:.2f} × on the processor that ran them.")
 
 
 def latency_picture(predictions: Predictions, decision: Decision, name: str) -> None:
@@ -62,7 +65,8 @@ def latency_picture(predictions: Predictions, decision: Decision, name: str) -> 
     )
     best = shown[shown["frontier"]]
     picture(
-        f"{len(best)} of {len(shown)} candidates are beaten by none in memory, time and quality together",
+        f"{out_of(len(best), len(shown), 'candidate', ('is', 'are'))} beaten by no other in memory, time and"
+        f" {'loss' if value == 'loss' else 'distance to the teacher'} together",
         latency_scatter(shown[shown["latency"].notna()], value, ink()),
         f"Diamonds: the frontier. Ringed: the candidate shown above. {_HERE}{_modes(predictions, name)}",
     )
@@ -78,7 +82,7 @@ def _modes(predictions: Predictions, name: str) -> str:
         return ""
     return (
         f" {name} takes {packed:.2f} × with its weights kept packed in memory, as shown, and {unpacked:.2f} ×"
-        " with weights made floats when the file is opened."
+        " with its weights unpacked to float when the file is opened."
     )
 
 
@@ -98,7 +102,12 @@ def allocation_picture(predictions: Predictions, name: str, weights: dict[str, i
         }
     )
     picture(
-        plain(f"{name}: bits where they matter, {min(bits.values())} to {max(bits.values())}"),
+        plain(f"{name}: {_widths(bits.values())} per weight, layer by layer"),
         allocation_bars(layers),
-        "One bar a layer. Layers were measured one by one on the calibration images, without labels.",
+        "One bar per layer. Layers were measured one by one on the calibration images, without labels.",
     )
+
+
+def _widths(bits: Collection[int]) -> str:
+    low, high = min(bits), max(bits)
+    return counted(low, "bit") if low == high else f"{low} to {counted(high, 'bit')}"

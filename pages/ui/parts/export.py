@@ -175,7 +175,7 @@ def profiles(certificate: Certificate) -> None:
     rows = pd.DataFrame(
         {
             "Load profile": [profile.name for profile in certificate.profiles],
-            "Latency ↓ (ms an image)": [profile.latency_ms for profile in certificate.profiles],
+            "Latency ↓ (ms per image)": [profile.latency_ms for profile in certificate.profiles],
             "Resident memory ↓": [size(profile.resident_bytes) for profile in certificate.profiles],
             "Load time ↓ (ms)": [profile.load_ms for profile in certificate.profiles],
         }

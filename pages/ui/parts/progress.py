@@ -8,6 +8,7 @@ import time
 
 import streamlit as st
 
+from engine.words import percent
 from pages.ui.jobs import control as jobs
 from pages.ui.jobs.control import Job
 from pages.ui.parts.page import link, plain
@@ -42,7 +43,7 @@ def watch_job(session: Session, kind: str, title: str) -> Job | None:
         with st.container(border=True):
             st.markdown(
                 f":material/pause_circle: **{title}** was {job.state}"
-                + (f" at {job.fraction:.0%}" if job.total else "")
+                + (f" at {percent(job.fraction)}" if job.total else "")
                 + ". What is finished is kept."
             )
             if st.button("Resume", key=f"resume-{kind}", icon=":material/play_arrow:"):
@@ -91,10 +92,19 @@ def _is_alive(session: Session, kind: str) -> bool:
 def progress_words(job: Job) -> str:
     """Where a job stands, in words: place in the queue, share done, pace, time left."""
     if job.state == "queued":
-        return f"Waiting for {counted(job.ahead, 'other job')} to finish" if job.ahead else "Starting"
-    parts = [f"{job.fraction:.0%}"] if job.total else []
+        return _waiting(job)
+    parts = [percent(job.fraction)] if job.total else []
     if job.rate:
         parts.append(f"{job.rate:,.0f} images/s")
     if job.seconds_left is not None:
         parts.append(f"about {duration(job.seconds_left)} left")
     return " · ".join(parts) or f"Working, {duration(time.time() - job.created)} so far"
+
+
+def _waiting(job: Job) -> str:
+    if not job.ahead:
+        return "Starting"
+    words = f"Waiting for {counted(job.ahead, 'other job')} to finish"
+    if job.wait is None:
+        return words
+    return f"{words}, {'about' if job.ahead == 1 else 'at least'} {duration(job.wait)}"

@@ -155,8 +155,7 @@ def ask_to_start_over(session: Session) -> None:
         st.rerun()
     with st.expander("Delete everything instead"):
         n = len(projects(session.folder))
-        st.markdown(
-            f"Deletes what is open now and {counted(n, 'project')}, for good. This address will lead nowhere."
-        )
+        too = f" and {counted(n, 'project')}" if n else ""
+        st.markdown(f"Deletes what is open now{too}, for good. This address will then lead nowhere.")
         if st.button("Delete everything", key="delete-everything", on_click=reset_session):
             st.rerun()

@@ -120,7 +120,7 @@ def ways_on(session: Session, decision: Decision, *, is_firm: bool) -> None:
             session.choose(decision.recommended.name, "recommended")
             st.rerun()
         if decision.cheapest is not None and st.button(
-            "Use the cheapest as good", key="use-cheapest", icon=":material/savings:"
+            "Use the cheapest that is as good", key="use-cheapest", icon=":material/savings:"
         ):
             session.choose(table["name"][decision.cheapest], "cheapest")
             st.rerun()
@@ -144,7 +144,10 @@ def others_button(session: Session, decision: Decision) -> None:
     """Show which candidates are as good as the recommended one."""
     if not decision.same:
         return
-    with st.popover(f"See the {counted(len(decision.same), 'other')}", icon=":material/list:"):
+    with st.popover(
+        "See the other one" if len(decision.same) == 1 else f"See the {len(decision.same)} others",
+        icon=":material/list:",
+    ):
         st.caption("As good as the recommended one, for all we know. Cheapest first.")
         shown = others_table(session, decision.candidates, decision.same)
         st.dataframe(shown, hide_index=True, column_config=column_formats(shown))

@@ -48,8 +48,13 @@ def families(session: Session) -> dict[str, Path]:
     found |= {path.stem: path for path in sorted((session.folder / "study-files").glob("*.npz"))}
     own = session.folder / "predictions.npz"
     if own.exists() and session.require_predictions().has_test:
-        found["this session"] = own
+        found[own_name(session)] = own
     return found
+
+
+def own_name(session: Session) -> str:
+    """What the session's own family is called: as its work is, so that it is told from the samples."""
+    return f"{session.record.project or session.record.title} (run here)"
 
 
 def study_form(session: Session) -> None:
@@ -124,6 +129,7 @@ def show_study(session: Session, result: StudyResult) -> None:
             f"**{counted(len(result.families), 'family', 'families')}, {len(result.results):,} selections.**"
             " Regret is the loss given away by a choice; 0 is the best candidate, lower is better."
         )
+        st.caption(plain(f"Studied: {listed([str(name) for name in result.families], 6)}."))
         for sentence in summary(result):
             st.markdown(f"- {plain(with_titles(sentence))}")
         report = session.folder / "study" / "report.html"

@@ -110,12 +110,12 @@ def checks_box(session: Session) -> None:
                 st.text(f"{name}: {reason}")
     if checks["n_duplicates"]:
         with st.expander(
-            f"{counted(checks['n_duplicates'], 'image')} repeat another one, byte for byte",
+            f"{counted(checks['n_duplicates'], 'image repeats', 'images repeat')} another one, byte for byte",
             icon=":material/content_copy:",
         ):
             st.caption(
-                "Duplicates count more than once in the pool. Remove them if they are not that frequent in"
-                " truth."
+                "Duplicates count more than once in the pool. Remove them if they are not really that"
+                " frequent."
             )
             for group in checks["duplicates"]:
                 st.text(" = ".join(group))

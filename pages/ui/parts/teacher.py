@@ -84,7 +84,7 @@ def model_facts(key: str) -> LoadRequest:
         )
         classes = st.number_input(CLASSES.strip("“”"), min_value=2, value=None, step=1, key=f"{key}-classes")
         shape = input_fields(key)
-        names = st.text_area("Class names, one a line, in the order of the outputs", key=f"{key}-names")
+        names = st.text_area("Class names, one per line, in the order of the outputs", key=f"{key}-names")
     return replace(
         shape,
         arch=arch.strip() or None,
@@ -104,7 +104,8 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
     with st.form("preprocessing", border=False):
         st.caption(
             f"Input: {pre.height} × {pre.width}, {counted(pre.channels, 'channel')}, {pre.layout}. Pixels"
-            " 0…255 are multiplied by scale, then mean is taken off and divided by std."
+            " from 0 to 255 are multiplied by the scale; then the mean is subtracted and the result divided"
+            " by the std."
         )
         left, right = st.columns(2)
         size = left.text_input(
@@ -113,7 +114,7 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
             disabled=not is_open,
             help="This model takes several sizes." if is_open else "The model's file fixes its size.",
         )
-        names = right.text_area("Class names, one a line", "\n".join(teacher.class_names), height=120)
+        names = right.text_area("Class names, one per line", "\n".join(teacher.class_names), height=120)
         resize = left.number_input(
             "Resize the shorter side to (empty: squash to the input size)",
             value=pre.resize,
@@ -128,8 +129,8 @@ def preprocessing_form(session: Session, teacher: TeacherFacts) -> None:
         order = right.selectbox(
             "Channel order", ["RGB", "BGR"], index=["RGB", "BGR"].index(pre.order), disabled=pre.channels == 1
         )
-        mean = left.text_input("Mean, one number a channel", ", ".join(map(repr, pre.mean)))
-        std = right.text_input("Std, one number a channel", ", ".join(map(repr, pre.std)))
+        mean = left.text_input("Mean, one number per channel", ", ".join(map(repr, pre.mean)))
+        std = right.text_input("Std, one number per channel", ", ".join(map(repr, pre.std)))
         if st.form_submit_button("Apply"):
             numbers = {
                 "scale": _numbers("scale", scale)[0],
@@ -173,8 +174,9 @@ def store_facts(
     """
     if len(class_names) != teacher.n_classes:
         raise UserError(
-            f"{len(class_names)} class names were given; the model has {teacher.n_classes} classes. Give one"
-            " name a line."
+            f"{counted(len(class_names), 'class name was', 'class names were')} given; the model has"
+            f" {teacher.n_classes} classes. Give one"
+            " name per line."
         )
     notes = teacher.notes
     if preprocessing != teacher.preprocessing:

@@ -9,8 +9,6 @@ import pandas as pd
 
 from pages.ui.show.charts import BANDS, COLORS, HEIGHT, SHAPES, Drawing, with_bands
 
-_MODELS = ["teacher", "anchored", "direct validation"]
-
 
 def confidence_scatter(
     health: pd.DataFrame, teacher: pd.DataFrame, *, chance: float, quality: str, ink: str
@@ -98,17 +96,17 @@ def collapse_heat_map(rates: pd.DataFrame) -> Drawing:
     return alt.layer(cells, words).properties(height=150)
 
 
-def reliability_diagram(bins: pd.DataFrame, ink: str) -> Drawing:
-    """Draw accuracy against confidence by bin, one line a model (columns model, confidence, accuracy, count);
-    the diagonal is perfect.
+def reliability_diagram(bins: pd.DataFrame, models: list[str], ink: str) -> Drawing:
+    """Draw accuracy against confidence by bin, one mark a model (columns model, confidence, accuracy, count);
+    the diagonal is perfect. `models` are the three in the order of their marks.
     """
     x = alt.X("confidence:Q", axis=alt.Axis(format="~p"), scale=alt.Scale(domain=[0, 1]), title="confidence")
     y = alt.Y(
         "accuracy:Q", axis=alt.Axis(format="~p"), scale=alt.Scale(domain=[0, 1]), title="right on your labels"
     )
-    scale = alt.Scale(domain=_MODELS, range=[ink, "#2f6fb5", "#e07b1f"])
+    scale = alt.Scale(domain=models, range=[ink, "#2f6fb5", "#e07b1f"])
     color = alt.Color("model:N", scale=scale, legend=alt.Legend(title=None, orient="top", labelLimit=240))
-    shape = alt.Shape("model:N", scale=alt.Scale(domain=_MODELS, range=["cross", "circle", "square"]))
+    shape = alt.Shape("model:N", scale=alt.Scale(domain=models, range=["cross", "circle", "square"]))
     tooltip = [
         alt.Tooltip("model:N"),
         alt.Tooltip("confidence:Q", format=".3p"),

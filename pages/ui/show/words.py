@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 
 from engine.decide.titles import rule_title
 from engine.study.protocol.config import STUDY_RULES
 from engine.types import UserError
+from engine.words import counted as counted
+from engine.words import listed as listed
 
 # the fields of the form for bare weights
 ARCHITECTURE, CLASSES = (
@@ -26,8 +27,8 @@ FIELDS = {
     "layout": LAYOUT,
     "channels": CHANNELS,
     "class_names": CLASS_NAMES,
-    "mean": "“Mean, one number a channel”",
-    "std": "“Std, one number a channel”",
+    "mean": "“Mean, one number per channel”",
+    "std": "“Std, one number per channel”",
     "scale": "“Scale”",
     "resize": "“Resize the shorter side”",
     "order": "“Channel order”",
@@ -82,18 +83,6 @@ def duration(seconds: float) -> str:
 def in_fields(error: UserError) -> str:
     """The engine's message with the app's own names for the options it is about."""
     return error.said(FIELDS)
-
-
-def counted(n: int, noun: str, plural: str | None = None) -> str:
-    """'1 label', '25 labels', '1,200 images'."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
-
-
-def listed(items: Sequence[str], limit: int = 3) -> str:
-    """'a, b and c', or 'a, b, c and 4 more'."""
-    if len(items) > limit:
-        return f"{', '.join(items[:limit])} and {len(items) - limit} more"
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
 
 
 def short_title(rule: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.target import Limits, UnreadableImageError, open_images
 from engine.types import UserError
+from engine.words import counted
 from pages.ui.workspace.folder import remove
 
 _ARCHIVES = (".zip",)
@@ -30,7 +31,8 @@ def as_target(folder: Path, limits: Limits) -> Path:
     arrays = [path.name for path in files if path.suffix.lower() in (".npy", ".npz")]
     if arrays:
         raise UserError(
-            f"{arrays[0]} is an array of images and came with {len(files) - 1} other files. Upload the array"
+            f"{arrays[0]} is an array of images and came with {counted(len(files) - 1, 'other file')}."
+            " Upload the array"
             " alone."
         )
     empty = _unpack_all(archives, limits)

@@ -20,6 +20,7 @@ from PIL import Image
 from pages.ui.jobs import control as jobs
 from pages.ui.jobs import worker
 from pages.ui.jobs.control import Job, job_of, save_job, stored_job
+from pages.ui.jobs.turns import queue_of
 from pages.ui.jobs.worker import CancelledError, Desk
 from pages.ui.parts.progress import progress_words
 from pages.ui.workspace.folder import locked, new_id, read_json
@@ -122,10 +123,10 @@ def test_cancel_while_waiting(folder: Path, images: Path) -> None:
 
 
 def test_a_long_job_of_another_visitor_does_not_block_a_short_one(folder: Path, images: Path) -> None:
-    with locked(folder.parent / worker.queue_of("predict") / "0.ticket"):
+    with locked(folder.parent / queue_of("predict") / "0.ticket"):
         jobs.start(folder, "check", target=str(images))
         wait_for(folder, "check", "done")
-        assert worker.queue_of("study") == worker.queue_of("predict") != worker.queue_of("import")
+        assert queue_of("study") == queue_of("predict") != queue_of("import")
 
 
 def test_worker_outlives_the_process_that_started_it(folder: Path, images: Path) -> None:
@@ -149,7 +150,7 @@ def test_a_desk_reports_and_notices_that_nobody_waits(folder: Path, monkeypatch:
     assert stored.fraction == 0.3
     assert (
         progress_words(Job("predict", "x", state="running", done=3, total=10, rate=20.0, seconds_left=100))
-        == "30% · 20 images/s · about 2 min left"
+        == "30 % · 20 images/s · about 2 min left"
     )
     save_job(folder, Job("predict", new_id(), created=time.time()))
     with pytest.raises(CancelledError):
@@ -157,3 +158,18 @@ def test_a_desk_reports_and_notices_that_nobody_waits(folder: Path, monkeypatch:
     desk.finish("done")
     # type: ignore[union-attr]  # the newer job is left alone
     assert stored_job(folder, "predict").state == "queued"
+
+
+def test_the_time_left_is_taken_from_the_pace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that only count, as a study does, have an end in sight too."""
+    job = Job("study", new_id(), created=time.time())
+    save_job(folder, job)
+    desk, now = Desk(folder, job), [100.0]
+    monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
+    desk.report(2, 10)  # two were done by an earlier run
+    assert desk.job.seconds_left is None
+    now[0] += 30
+    desk.report(5, 10)
+    assert desk.job.seconds_left == pytest.approx(50)
+    desk.report(0, 4, stage="another stretch")
+    assert desk.job.seconds_left is None

@@ -56,12 +56,12 @@ def test_counts_and_lists() -> None:
 
 
 def test_rules_have_titles_everywhere() -> None:
-    assert words.rule_title("auto") == "Anchorpoint (auto)"
+    assert words.rule_title("auto") == "Auto (recommended)"
     assert words.rule_title("of your own") == "of your own"
     assert words.short_title("val-ce") == "Validation, loss"
     assert (
         words.with_titles("auto beats val-ce, not val-ce2")
-        == "Anchorpoint (auto) beats Direct validation, cross-entropy, not val-ce2"
+        == "Auto (recommended) beats Direct validation, cross-entropy, not val-ce2"
     )
 
 
