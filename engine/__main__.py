@@ -23,6 +23,7 @@ from engine import __version__
 from engine.guard.logs import where, write_log
 from engine.types import UserError
 
+_LONGEST = 900  # characters of a line on stderr
 COMMANDS = ("predict", "estimate", "select", "export", "verify", "study", "label-next", "gate", "app")
 
 
@@ -45,16 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         return _run(arguments[0], arguments[1:])
     except UserError as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        _say(str(error))
         return 2
     except OSError as error:
         # Checked beforehand where we can; a full disk or a folder without permission shows only when it is
         # written.
         what = f"{error.filename} " if error.filename else ""
-        print(
+        _say(
             f"{what}cannot be read or written ({error.strerror or error}). Check the path, its permissions"
-            " and the disk.",
-            file=sys.stderr,
+            " and the disk."
         )
         return 2
     except MemoryError:
@@ -76,12 +76,26 @@ def _report_bug(error: Exception, arguments: Sequence[str]) -> int:
         sys.stderr.write(details)
         return 3
     log = write_log(f"{_program()} {' '.join(arguments)}\nversion {__version__}\n\n{details}")
-    print(
+    _say(
         f"this is a bug in Anchorpoint, not in your input ({_first_line(error)}). Please report it with the"
-        f" log. {where(log)}",
-        file=sys.stderr,
+        f" log. {where(log)}"
     )
     return 3
+
+
+def _say(text: str) -> None:
+    """Print one line on stderr, whatever names from a stranger's file it quotes: no escape codes, no page of
+    text.
+    """
+    line = _printable(" ".join(text.split()))
+    if len(line) > _LONGEST:  # its end says what to do, and where the log is
+        line = f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
+    print(line, file=sys.stderr)
+
+
+def _printable(text: str) -> str:
+    """The same text with control characters, which a terminal would obey, shown instead."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _first_line(error: Exception) -> str:
@@ -97,12 +111,12 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
     args = parser.parse_args(arguments)
     result: dict[str, Any] = command.run(args)
-    print(json.dumps(_finite(result)) if args.json else command.summary(result))
+    print(json.dumps(_finite(result)) if args.json else _printable(command.summary(result)))
     if result.get("failed") is not True:
         return 1 if result.get("wanting") is True else 0
     # A finished command may still have found its subject wanting: `verify` fails a pipeline this way.
     if reason := result.get("reason"):
-        print(" ".join(str(reason).split()), file=sys.stderr)
+        _say(str(reason))
     return 2
 
 

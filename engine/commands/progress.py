@@ -1,14 +1,18 @@
-"""A progress bar on stderr: one redrawn line on a terminal, one line every tenth elsewhere."""
+"""A progress bar on stderr: one redrawn line on a terminal; elsewhere nothing for work of moments, then the
+estimate and a line every tenth.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import TextIO
 
 from engine.predictions.runner import ProgressReport
 
 _WIDTH = 30
+_QUIET = 3.0  # seconds; a refusal within them is the only line that a program reads
 
 
 def _duration(seconds: float | None) -> str:
@@ -28,9 +32,11 @@ def describe(report: ProgressReport) -> str:
     )
 
 
-def progress_bar(stream: TextIO | None = None) -> Callable[[ProgressReport], None]:
-    """Return an on_progress function that draws to `stream` (stderr by default)."""
-    out = stream or sys.stderr
+def progress_bar(stream: TextIO | None = None, *, quiet: float = _QUIET) -> Callable[[ProgressReport], None]:
+    """Return an on_progress function that draws to `stream` (stderr by default), elsewhere than on a terminal
+    only after `quiet` seconds.
+    """
+    out, started = stream or sys.stderr, time.monotonic()
     last: dict[str, int] = {}
 
     def draw(report: ProgressReport) -> None:
@@ -40,7 +46,9 @@ def progress_bar(stream: TextIO | None = None) -> Callable[[ProgressReport], Non
             bar = "#" * step + "-" * (_WIDTH - step)
             end = "\n" if report.done >= report.total else ""
             out.write(f"\r[{bar}] {describe(report)}   {end}")
-        elif step > last.get(report.stage, 0):
+        elif time.monotonic() - started < quiet:
+            return
+        elif step > last.get(report.stage, -1):  # the first line is the estimate
             out.write(describe(report) + "\n")
         last[report.stage] = step
         out.flush()

@@ -21,7 +21,7 @@ from engine.exports.ready import ReadyFile, ReadyRequest, write_ready
 from engine.exports.recreate import recreate_command, written_otherwise
 from engine.exports.writing import write
 from engine.predictions.ownership import check_predictions
-from engine.target import ImageSet, UnreadableImageError, normalise, pool_order, prepare
+from engine.target import ImageSet, UnreadableImageError, normalise, pool_order
 from engine.teacher.request import LoadRequest
 from engine.types import Floats, Predictions, Preprocessing, Progress, Recipe, Teacher, UserError
 
@@ -111,7 +111,7 @@ def prepared_images(
 ) -> NDArray[np.float32]:
     """Return the images at `indices` as a model takes them, float32 (n, ...)."""
     try:
-        return normalise(np.stack([prepare(images.read(i), preprocessing) for i in indices]), preprocessing)
+        return normalise(images.stacked(indices, preprocessing), preprocessing)
     except UnreadableImageError as error:  # `predict` can skip such images, a comparison cannot
         raise UserError(
             f"image {error.name!r} cannot be used: {error.reason}. Repair or remove it, or give other images."

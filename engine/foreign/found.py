@@ -20,6 +20,7 @@ from typing import IO
 from engine.family.model_file import Refusal
 from engine.family.recipes import recipe_of
 from engine.files.whole_file import whole_file
+from engine.files.zips import file_entries
 from engine.target.sources import Limits, check_entries, safe_path
 from engine.types import UserError
 
@@ -157,7 +158,7 @@ def _unpack(path: Path, keep: Path, limits: Limits) -> dict[str, Path]:
     wanted = (*RUN_AS_THEY_ARE, *IMPORTED, *_WITHOUT_GRAPH, ".json")
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = [(str(safe_path(info)), info) for info in archive.infolist() if not info.is_dir()]
+            entries = [(str(safe_path(info)), info) for info in file_entries(archive)]
             entries = [(name, info) for name, info in entries if _suffix(name) in wanted]
             if len(entries) > 2 * limits.files:
                 raise UserError(f"zip {path.name!r} holds {len(entries)} files. Give fewer at once.")

@@ -5,7 +5,20 @@ Knows processes, limits and logs. Knows nothing of models, images or formats.
 """
 
 from engine.guard.limits import Limits, limits_for
+from engine.guard.pool import Answer, Fallen, Part, Pool
 from engine.guard.run import Outcome, guarded
 from engine.guard.stages import Child, progress, stage
 
-__all__ = ["Child", "Limits", "Outcome", "guarded", "limits_for", "progress", "stage"]
+__all__ = [
+    "Answer",
+    "Child",
+    "Fallen",
+    "Limits",
+    "Outcome",
+    "Part",
+    "Pool",
+    "guarded",
+    "limits_for",
+    "progress",
+    "stage",
+]

@@ -38,7 +38,7 @@ def main() -> int:
     reports = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print belongs in the log
     faulthandler.enable()
-    sys.excepthook = _end_with
+    sys.excepthook = end_with
     folder = Path.cwd()
     line = sys.stdin.buffer.readline()
     if not line.endswith(b"\n"):
@@ -50,14 +50,14 @@ def main() -> int:
     threading.Thread(target=_outlive_nobody, args=(folder,), daemon=True).start()
     stage("starting", patience=STARTING)
     try:
-        answer = {"result": _function(request["task"])(Child(folder), **request["arguments"])}
+        answer = {"result": named_function(request["task"])(Child(folder), **request["arguments"])}
     except UserError as error:
         answer = {"refused": error.args}
     (folder / RESULT).write_text(json.dumps(answer), encoding="utf-8")
     return 0
 
 
-def _end_with(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def end_with(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Take the place of Python's last resort: the traceback to the log, the kind of failure as exit code."""
     traceback.print_exception(kind, error, trace)
     sys.stderr.flush()
@@ -87,7 +87,7 @@ def _limit(what: int, value: int) -> None:
     resource.setrlimit(what, (bound, bound))
 
 
-def _limit_processor(seconds: float) -> None:
+def limit_processor(seconds: float) -> None:
     """Let this process use `seconds` of processor time from now on; the kernel ends it beyond that."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = math.ceil(used.ru_utime + used.ru_stime + seconds)
@@ -99,7 +99,7 @@ def _limit_processor(seconds: float) -> None:
 
 def _teller(reports: IO[str], limits: Limits) -> Callable[[dict[str, Any]], None]:
     def tell(report: dict[str, Any]) -> None:
-        _limit_processor(limits.seconds * report.get("patience", 1.0))
+        limit_processor(limits.seconds * report.get("patience", 1.0))
         reports.write(json.dumps(report) + "\n")
         reports.flush()
 
@@ -118,7 +118,8 @@ def _leave(folder: Path) -> NoReturn:
     os._exit(1)
 
 
-def _function(task: str) -> Callable[..., Any]:
+def named_function(task: str) -> Callable[..., Any]:
+    """Return the function of ours that "engine.room.module:function" names."""
     module, _, name = task.partition(":")  # named in our own code, never by a file
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function

@@ -31,29 +31,49 @@ class End:
 
 def sentence(end: End, subject: str, limits: Limits) -> str:
     """Say what happened to `subject` and what to do about it; the log's place is added by the caller."""
-    remedy = _REMEDY[limits.kind]
-    if end.stopped == "time" or end.code == -signal.SIGXCPU:
+    remedy, what = _REMEDY[limits.kind], fate(end, limits)
+    if _is_late(end):
+        return (
+            f"{subject} was stopped: {what}. {remedy}; if it is truly that large, raise"
+            f" {limits.setting}_SECONDS."
+        )
+    if _is_large(end):
+        return f"{subject} was stopped: {what}. {remedy}."
+    if _is_out_of_memory(end):
+        return (
+            f"{subject} was stopped: {what}. {remedy}; if it is truly that large, raise"
+            f" {limits.setting}_MEMORY_GB."
+        )
+    return f"{subject} cannot be used: {what}. {remedy}."
+
+
+def fate(end: End, limits: Limits) -> str:
+    """Say how a stage ended, as the middle of a sentence."""
+    if _is_late(end):
         wall = WAITING if end.stopped else 1.0
-        return (
-            f"{subject} was stopped: {end.stage} took longer than {wall * end.allowed:.0f} s. {remedy}; if it"
-            f" is truly that large, raise {limits.setting}_SECONDS."
-        )
-    if end.stopped == "output" or end.code in (TOO_LARGE, -signal.SIGXFSZ):
-        return (
-            f"{subject} was stopped: {end.stage} wrote more than {limits.output_bytes / 1e9:.3g} GB."
-            f" {remedy}."
-        )
-    if end.code in (NO_MEMORY, -signal.SIGKILL):
-        return (
-            f"{subject} was stopped: {end.stage} needs more than {limits.memory / 1e9:.3g} GB of memory."
-            f" {remedy}; if it is truly that large, raise {limits.setting}_MEMORY_GB."
-        )
+        return f"{end.stage} took longer than {wall * end.allowed:.0f} s"
+    if _is_large(end):
+        return f"{end.stage} wrote more than {limits.output_bytes / 1e9:.3g} GB"
+    if _is_out_of_memory(end):
+        return f"{end.stage} needs more than {limits.memory / 1e9:.3g} GB of memory"
     if end.code == FAILED:
-        return f"{subject} cannot be used: {end.stage} failed ({_words(end)}). {remedy}."
+        return f"{end.stage} failed ({_words(end)})"
     return (
-        f"{subject} cannot be used: {end.stage} ended abnormally ({_signal(end.code)}), for lack of memory"
-        f" ({limits.memory / 1e9:.3g} GB allowed) or because the file is damaged. {remedy}."
+        f"{end.stage} ended abnormally ({_signal(end.code)}), for lack of memory"
+        f" ({limits.memory / 1e9:.3g} GB allowed) or because the file is damaged"
     )
+
+
+def _is_late(end: End) -> bool:
+    return end.stopped == "time" or end.code == -signal.SIGXCPU
+
+
+def _is_large(end: End) -> bool:
+    return end.stopped == "output" or end.code in (TOO_LARGE, -signal.SIGXFSZ)
+
+
+def _is_out_of_memory(end: End) -> bool:
+    return end.code in (NO_MEMORY, -signal.SIGKILL)
 
 
 def _words(end: End) -> str:

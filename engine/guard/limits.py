@@ -37,9 +37,9 @@ class Limits:
 
 _DEFAULTS = {
     "import": Limits(),
-    "images": Limits(kind="images", seconds=60.0, output_bytes=500 * _GB),
+    "images": Limits(kind="images", memory=2 * _GB, seconds=10.0, output_bytes=_GB),  # of one image
     "verify": Limits(kind="verify", output_bytes=_GB),
-    "judge": Limits(kind="judge", seconds=120.0, output_bytes=500 * _GB),
+    "judge": Limits(kind="judge", output_bytes=500 * _GB),  # seconds of one batch
 }
 
 

@@ -84,7 +84,7 @@ def _watch(
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "engine.guard.child"],
             cwd=folder,
-            env=_environment(folder),
+            env=child_environment(folder),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -106,7 +106,10 @@ def _watch(
                 pipe.close()
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def child_environment(folder: str | Path) -> dict[str, str]:
+    """Return what a child gets for an environment: ours, this engine before any other, its own temporary
+    folder.
+    """
     root = str(Path(engine.__file__).resolve().parent.parent)
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join([root, *(os.path.abspath(part) for part in given if part)])

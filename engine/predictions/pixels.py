@@ -6,10 +6,7 @@ Knows images and preprocessing. Knows nothing of weights.
 from __future__ import annotations
 
 import json
-import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.predictions.store import commit, is_intact, make_folder, store_key, temporary, write_text
-from engine.target import BadImage, ImageSet, UnreadableImageError, input_shape, pool_order, prepare
+from engine.target import BadImage, ImageSet, in_batches, input_shape, pool_order
 from engine.types import Preprocessing, Progress, UserError
 
 _VERSION = "1"  # raise it when decoding or preparing changes a pixel
@@ -86,7 +83,8 @@ def prepare_pool(
     folder = make_folder(store / "pools" / key)
     if is_intact(folder / "pixels.npy") and (known := _read_bad(folder / "bad.json")) is not None:
         return _make_pool(images, folder, order, key, known)
-    results = _watched(_prepared(images, preprocessing, order), len(order), on_progress, cancel)
+    prepared = in_batches(order.tolist(), lambda some: images.prepared(some, preprocessing))
+    results = _watched(prepared, len(order), on_progress, cancel)
     bad = _write_pixels(
         results,
         folder / "pixels.npy",
@@ -127,30 +125,6 @@ def _make_pool(
         key=key,
         bad=tuple(bad[i] for i in sorted(bad)),
     )
-
-
-def _prepared(images: ImageSet, preprocessing: Preprocessing, order: NDArray[np.int64]) -> Iterator[_Result]:
-    """Yield (index, pixels or what is wrong) in order, decoding on all cores with only a few images in
-    flight.
-
-    Threads are enough: Pillow releases the interpreter lock while it decodes and resizes.
-    """
-
-    def work(index: int) -> _Result:
-        try:
-            return index, prepare(images.read(index), preprocessing)
-        except UnreadableImageError as error:
-            return index, BadImage(error.name, error.reason)
-
-    n_threads = os.cpu_count() or 1
-    with ThreadPoolExecutor(n_threads) as threads:
-        indices = iter(order.tolist())
-        waiting: deque[Future[_Result]] = deque(
-            threads.submit(work, index) for index in islice(indices, 4 * n_threads)
-        )
-        while waiting:
-            yield waiting.popleft().result()
-            waiting.extend(threads.submit(work, index) for index in islice(indices, 1))
 
 
 def _watched(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.predictions.job import without_kernels
 from engine.predictions.model import Session, probabilities
-from engine.target import ImageSet, normalise, prepare
+from engine.target import ImageSet, normalise
 from engine.types import Floats, Ints, Teacher
 
 TOP = 3
@@ -36,7 +36,7 @@ class Preview:
 def preview(teacher: Teacher, images: ImageSet, rows: Sequence[int]) -> Preview:
     """Run the teacher on the images of these indices, and keep what it saw beside what it says."""
     p = teacher.preprocessing
-    pixels = np.stack([prepare(images.read(index), p) for index in rows])
+    pixels = images.stacked(rows, p)
     inputs = normalise(pixels, p)
     kernels = {name: np.asarray(array, np.float32) for name, array in teacher.weights.items()}
     session = Session(without_kernels(teacher.graph, teacher.kernels), kernels)

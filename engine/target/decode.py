@@ -45,6 +45,8 @@ _DAMAGE = (
     IndexError,
     TypeError,
     OverflowError,
+    AssertionError,
+    KeyError,
     struct.error,
     zlib.error,
 )
@@ -112,7 +114,7 @@ def _turn_upright(image: Image.Image) -> Image.Image:
 
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode in ("I;16", "I;16B", "I;16L", "I;16N", "I"):
-        levels = np.asarray(image).astype(np.int64)
+        levels = np.asarray(image).astype(np.int32)
         if levels.min() < 0 or levels.max() > 65535:
             raise ValueError("32-bit values; save it with 8 or 16 bits a channel")
         return Image.fromarray(((levels + 128) // 257).astype(np.uint8)).convert("RGB")

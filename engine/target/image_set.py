@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.target.arrays import ArraySource, UnpackedArrays, unpack_npz
 from engine.target.decode import UnreadableImageError
-from engine.target.sources import FolderSource, Limits, Source, ZipSource
-from engine.types import Ints, Progress, UserError
+from engine.target.decoders import BATCH, DeadlyImageError, decoded, shapes
+from engine.target.prepare import prepare
+from engine.target.sources import FolderSource, Limits, Plain, ZipSource
+from engine.types import Ints, Preprocessing, Progress, UserError
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class ImageSet:
     labels that nobody checked, so they are never used unless asked for.
     """
 
-    source: Source
+    source: FolderSource | ZipSource | Plain
     kind: Literal["folder", "zip", "array"]
     labels: Ints | None = None
     class_folders: tuple[str, ...] | None = None
@@ -67,7 +71,41 @@ class ImageSet:
         """Return image `index` as (height, width, 3), uint8 or (float arrays) float32 in 0..255; raise
         UnreadableImageError if corrupt.
         """
-        return self.source.read(index)
+        if not isinstance(self.source, FolderSource | ZipSource):
+            return self.source.read(index)
+        (pixels,) = decoded([self.source.encoded(index)])
+        if isinstance(pixels, UnreadableImageError):
+            raise pixels
+        return pixels
+
+    def prepared(
+        self, indices: Sequence[int], preprocessing: Preprocessing
+    ) -> Iterator[NDArray[Any] | UnreadableImageError]:
+        """Yield the images at `indices` as a teacher takes them (`prepare`), or what is wrong with each.
+
+        Encoded images are decoded and resized in guarded children; an array holds nothing to decode.
+        """
+        if not isinstance(self.source, FolderSource | ZipSource):
+            return (prepare(self.read(index), preprocessing) for index in indices)
+        return decoded(map(self.source.encoded, indices), preprocessing)
+
+    def stacked(self, indices: Sequence[int], preprocessing: Preprocessing) -> NDArray[Any]:
+        """Return the prepared images at `indices` (n, ...); raise UnreadableImageError at the first that
+        cannot be used.
+        """
+        stack: list[NDArray[Any]] = []
+        for pixels in self.prepared(indices, preprocessing):
+            if isinstance(pixels, UnreadableImageError):
+                raise pixels
+            stack.append(pixels)
+        return np.stack(stack)
+
+    def problems(self, indices: Sequence[int]) -> Iterator[UnreadableImageError | None]:
+        """Decode the images at `indices`, and yield what is wrong with each."""
+        if not isinstance(self.source, FolderSource | ZipSource):
+            return iter([None] * len(indices))
+        found = shapes(map(self.source.encoded, indices))
+        return (shape if isinstance(shape, UnreadableImageError) else None for shape in found)
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
@@ -185,26 +223,52 @@ def labels_from_folders(images: ImageSet, class_names: Sequence[str]) -> Ints:
     )
 
 
+T = TypeVar("T")
+_DEADLY = 5  # images that may end their decoder before the whole set is refused: each costs seconds
+
+
+def in_batches(
+    indices: Sequence[int], work: Callable[[Sequence[int]], Iterator[T | UnreadableImageError]]
+) -> Iterator[tuple[int, T | BadImage]]:
+    """Yield (index, what `work` gives for it, or what is wrong) in order: a batch a thread, a thread a core,
+    and only a few batches in flight.
+
+    Raises UserError if several images ended their decoders: such a set is made to harm.
+    """
+    n_threads, deadly = os.cpu_count() or 1, 0
+    with ThreadPoolExecutor(n_threads) as threads:
+        batches = (list(indices[start : start + BATCH]) for start in range(0, len(indices), BATCH))
+
+        def submit(n: int) -> list[tuple[list[int], Future[list[T | UnreadableImageError]]]]:
+            return [(some, threads.submit(lambda s: list(work(s)), some)) for some in islice(batches, n)]
+
+        waiting = deque(submit(2 * n_threads))
+        while waiting:
+            some, future = waiting.popleft()
+            for index, result in zip(some, future.result(), strict=True):
+                if isinstance(result, UnreadableImageError):
+                    deadly += isinstance(result, DeadlyImageError)
+                    if deadly >= _DEADLY:
+                        raise UserError(
+                            f"{deadly} images were too much for their decoder, the last of them"
+                            f" {result.name!r}: {result.reason}.",
+                            "Remove such images; photographs decode in a second.",
+                        )
+                    yield index, BadImage(result.name, result.reason)
+                else:
+                    yield index, result
+            waiting.extend(submit(1))
+
+
 def scan(images: ImageSet, on_progress: Progress | None = None) -> list[BadImage]:
     """Decode every image once, in parallel, and return those that cannot be used, in order."""
     bad: list[BadImage] = []
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for done, problem in enumerate(
-            threads.map(lambda i: _problem(images, i), range(len(images))), start=1
-        ):
-            if problem is not None:
-                bad.append(problem)
-            if on_progress is not None:
-                on_progress(done, len(images))
+    for done, (_, problem) in enumerate(in_batches(range(len(images)), images.problems), start=1):
+        if problem is not None:
+            bad.append(problem)
+        if on_progress is not None:
+            on_progress(done, len(images))
     return bad
-
-
-def _problem(images: ImageSet, index: int) -> BadImage | None:
-    try:
-        images.read(index)
-    except UnreadableImageError as error:
-        return BadImage(error.name, error.reason)
-    return None
 
 
 def duplicates(images: ImageSet) -> list[tuple[int, ...]]:

@@ -17,7 +17,9 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.target.decode import IMAGE_SUFFIXES, UnreadableImageError, decode
+from engine.files.zips import file_entries
+from engine.target.decode import IMAGE_SUFFIXES, UnreadableImageError
+from engine.target.decoders import Encoded
 from engine.types import UserError
 
 _MB = 10**6
@@ -37,9 +39,7 @@ class Limits:
 
 
 class Source(Protocol):
-    """Images by index. `read` returns uint8 or float32 (height, width, 3); `raw` the bytes that identify the
-    image.
-    """
+    """Images by index. `raw` returns the bytes that identify an image."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -47,9 +47,13 @@ class Source(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
-    def read(self, index: int) -> NDArray[Any]: ...
-
     def raw(self, index: int) -> bytes: ...
+
+
+class Plain(Source, Protocol):
+    """Images that need no decoder: `read` returns uint8 or float32 (height, width, 3)."""
+
+    def read(self, index: int) -> NDArray[Any]: ...
 
 
 def _is_image(path: PurePosixPath) -> bool:
@@ -99,8 +103,9 @@ class FolderSource:
         except OSError as error:
             raise UnreadableImageError(self.names[index], f"it cannot be opened ({error.strerror})") from None
 
-    def read(self, index: int) -> NDArray[Any]:
-        return decode(self.raw(index), self.names[index], self._limits.pixels)
+    def encoded(self, index: int) -> Encoded | UnreadableImageError:
+        """Return what a decoder needs of an image, or why there is nothing to decode."""
+        return _encoded(self, index, self._limits)
 
 
 class ZipSource:
@@ -117,7 +122,7 @@ class ZipSource:
             raise UserError(
                 f"{path.name!r} is not a readable zip. Pack the images again, or give their folder."
             ) from None
-        files = [(safe_path(info), info) for info in self._zip.infolist() if not info.is_dir()]
+        files = [(safe_path(info), info) for info in file_entries(self._zip)]
         entries = sorted(
             ((str(inside), info) for inside, info in files if _is_image(inside)), key=lambda entry: entry[0]
         )
@@ -145,8 +150,9 @@ class ZipSource:
         ) as error:
             raise UnreadableImageError(self.names[index], f"its zip entry is damaged ({error})") from None
 
-    def read(self, index: int) -> NDArray[Any]:
-        return decode(self.raw(index), self.names[index], self._limits.pixels)
+    def encoded(self, index: int) -> Encoded | UnreadableImageError:
+        """Return what a decoder needs of an image, or why there is nothing to decode."""
+        return _encoded(self, index, self._limits)
 
 
 def safe_path(info: zipfile.ZipInfo) -> PurePosixPath:
@@ -182,6 +188,13 @@ def check_entries(entries: Sequence[zipfile.ZipInfo], where: str, limits: Limits
                 f"zip entry {info.filename!r} unpacks to over {limits.ratio} times its size, as a zip bomb"
                 " would. Remove it."
             )
+
+
+def _encoded(source: Source, index: int, limits: Limits) -> Encoded | UnreadableImageError:
+    try:
+        return Encoded(source.names[index], source.raw(index), limits.pixels)
+    except UnreadableImageError as error:
+        return error
 
 
 def _read_bounded(file: IO[bytes], name: str, limits: Limits) -> bytes:

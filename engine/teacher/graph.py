@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -168,6 +169,11 @@ def _class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ...]
         raise UserError(
             f"{len(names)} class names were given but the model has {n_classes} outputs. Give one name per"
             " output, in order."
+        )
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise UserError(
+            f"the class name {repeated[:80]!r} occurs more than once.", "Give every class a name of its own."
         )
     return tuple(names)
 

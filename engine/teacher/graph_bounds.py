@@ -6,6 +6,7 @@ Knows counts only. What allocates or loops when it runs is bounded by `engine.gu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
@@ -24,7 +25,7 @@ _Key = tuple[str, str]
 
 def require_bounded(model: onnx.ModelProto) -> None:
     """Raise UserError if the model has more nodes or tensors than any classifier, nested graphs and unfolded
-    functions included.
+    functions included, or two tensors of one name.
     """
     sizes = _function_sizes(model)
     n_nodes = _count(model.graph.node, sizes)
@@ -39,6 +40,11 @@ def require_bounded(model: onnx.ModelProto) -> None:
         raise UserError(
             f"the model stores {n_tensors:,} tensors; a classifier has up to {MAX_TENSORS:,}.", _REMEDY
         )
+    names = Counter(tensor.name for tensor in model.graph.initializer)
+    names.update(tensor.values.name for tensor in model.graph.sparse_initializer)
+    repeated = next((name for name, count in names.items() if count > 1), None)
+    if repeated is not None:  # tools disagree on which of them counts
+        raise UserError(f"the model stores two tensors called {repeated[:80]!r}.", _REMEDY)
 
 
 def require_batch(size: int | None) -> None:

@@ -117,7 +117,7 @@ def _drop_stored_inputs(graph: onnx.GraphProto) -> None:
 def _require_one_input_and_output(graph: onnx.GraphProto) -> None:
     for what, values in (("input", graph.input), ("output", graph.output)):
         if len(values) != 1:
-            names = ", ".join(value.name for value in values) or "none"
+            names = ", ".join(value.name[:40] for value in values[:5]) or "none"
             raise UserError(
                 f"the model has {len(values)} {what}s ({names}); a teacher has one, "
                 "images in and class scores out. Export the model with only that one."

@@ -286,7 +286,7 @@ def test_the_real_command_prints_json_on_stdout_only(desk: Path) -> None:
     command = [sys.executable, "-m", "engine", *base, "--store", str(desk / "cli"), "--bits", "8", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["n_images"] == 24
-    assert "100%" in done.stderr
+    assert done.stderr == ""  # work of moments is not reported to a program
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -296,10 +296,10 @@ def test_the_progress_bar(terminal: bool) -> None:
             return terminal
 
     out = Stream()
-    draw = progress_bar(out)
+    draw = progress_bar(out, quiet=0)
     for done in range(0, 1001, 5):
         draw(ProgressReport(done, 1000, 123.4, (1000 - done) / 10, "running 72 candidates"))
     text = out.getvalue()
     assert "running 72 candidates:  50%, 123 images/s, 0:50 left" in text
     assert text.endswith("\n")
-    assert text.count("\n") == (1 if terminal else 10)
+    assert text.count("\n") == (1 if terminal else 11)  # elsewhere the estimate, then every tenth

@@ -86,3 +86,24 @@ def leave_a_process(child: Child) -> int:
 def recurse(child: Child) -> None:
     stage("unfolding")
     recurse(child)
+
+
+def reply(content: bytes, deed: str = "") -> tuple[dict[str, Any], bytes]:
+    """What a standing child does with one part: answer, refuse, or fall in one of the ways a child can."""
+    if deed == "refuse":
+        raise UserError("the part is green.", "Paint it blue.")
+    if deed == "fail":
+        raise RuntimeError("no such colour")
+    if deed == "loop":
+        while True:
+            pass
+    if deed == "sleep":
+        time.sleep(60)
+    if deed == "allocate":
+        np.ones(3_000_000_000, np.uint8)
+    if deed == "crash":
+        signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if deed == "print":
+        print("a library that talks on stdout")
+    return {"pid": os.getpid()}, content[::-1]

@@ -105,7 +105,7 @@ def _image_shape(model: keras.Model) -> tuple[int | None, int | None, int | None
         )
     for what, tensors in (("input", model.inputs), ("output", model.outputs)):
         if len(tensors) != 1:
-            names = ", ".join(tensor.name for tensor in tensors)
+            names = ", ".join(tensor.name[:40] for tensor in tensors[:5])
             raise UserError(
                 f"the Keras model has {len(tensors)} {what}s ({names}); a teacher has one. Make a keras.Model"
                 " with only that one."

@@ -22,6 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import h5py  # type: ignore[import-untyped]
 import keras
 
+from engine.files.zips import file_entries
 from engine.teacher.reason import reason
 from engine.types import UserError
 
@@ -64,7 +65,7 @@ def read_model(path: Path, *, max_bytes: int) -> keras.Model:
 def _inspect_archive(path: Path, max_bytes: int) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = {entry.filename: entry for entry in archive.infolist() if not entry.is_dir()}
+            entries = {entry.filename: entry for entry in file_entries(archive)}
             unknown = sorted(set(entries) - set(_ENTRIES))
             if unknown or "config.json" not in entries:
                 raise UserError(

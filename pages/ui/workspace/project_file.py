@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any
 
+from engine.files.zips import file_entries
 from engine.types import UserError
 from pages.ui.workspace.folder import AS_READ, RECORD, new_id, read_json, write_json
 from pages.ui.workspace.projects import PROJECTS
@@ -56,8 +57,8 @@ def unpack(source: IO[bytes], folder: Path, max_bytes: int) -> str:
             _check(archive, max_bytes)
             home.mkdir(parents=True)
             left = max_bytes
-            for entry in archive.infolist():
-                if entry.filename != MARK and not entry.is_dir():
+            for entry in file_entries(archive):
+                if entry.filename != MARK:
                     left -= _copy(archive, entry, home / entry.filename, left)
         _localise(home, folder)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
@@ -74,7 +75,7 @@ def unpack(source: IO[bytes], folder: Path, max_bytes: int) -> str:
 
 def _check(archive: zipfile.ZipFile, max_bytes: int) -> None:
     entries = archive.infolist()
-    names = [entry.filename for entry in entries if not entry.is_dir()]
+    names = [entry.filename for entry in file_entries(archive)]
     if MARK not in names:
         raise UserError(
             "this zip is not a project file of Anchorpoint. Give the file that “Download” on the Projects"
