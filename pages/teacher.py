@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from engine.family.cost import costs
@@ -9,6 +11,7 @@ from engine.types import Recipe
 from pages.ui.jobs import control as jobs
 from pages.ui.parts.page import next_button, page_head, picture, plain, table, user_errors
 from pages.ui.parts.progress import watch_job
+from pages.ui.parts.projects import load_with_care
 from pages.ui.parts.teacher import input_fields, model_facts, preprocessing_form, sample_cards
 from pages.ui.session.actions import (
     load_path,
@@ -38,8 +41,7 @@ def own_model(session: Session) -> None:
         )
         facts = model_facts("upload")
         if st.button("Read this model", disabled=file is None) and file is not None:
-            load_upload(session, file, file.name, facts)
-            st.rerun()
+            load_with_care(session, partial(load_upload, session, file, file.name, facts))
     with timm, user_errors():
         name = st.text_input(
             "Name of a pretrained model",
@@ -48,14 +50,12 @@ def own_model(session: Session) -> None:
         )
         stated = input_fields("timm")
         if st.button("Download and read", disabled=not session.host.allows_downloads):
-            load_timm(session, name, stated)
-            st.rerun()
+            load_with_care(session, partial(load_timm, session, name, stated))
     with path, user_errors():
         where = st.text_input("Full path of the model file", disabled=not session.host.allows_server_paths)
         facts = model_facts("path")
         if st.button("Read from the server", disabled=not session.host.allows_server_paths):
-            load_path(session, where, facts)
-            st.rerun()
+            load_with_care(session, partial(load_path, session, where, facts))
     with predictions, user_errors():
         st.caption(
             "An `.npz` with `teacher (N,K)` and `candidates (M,N,K)` probabilities, from any framework or"
@@ -68,13 +68,11 @@ def own_model(session: Session) -> None:
             max_upload_size=session.host.predictions_bytes // 10**6,
         )
         if st.button("Open these predictions", disabled=file is None) and file is not None:
-            open_predictions(session, file, file.name)
-            st.rerun()
+            load_with_care(session, partial(open_predictions, session, file, file.name))
         if session.host.allows_server_paths:
             where = st.text_input("Or the full path of a predictions folder on this machine")
             if st.button("Open this folder", disabled=not where):
-                open_predictions_folder(session, where)
-                st.rerun()
+                load_with_care(session, partial(open_predictions_folder, session, where))
 
 
 def understood(session: Session) -> None:

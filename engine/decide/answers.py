@@ -14,7 +14,7 @@ import pandas as pd
 from engine.rules.statistics import PoolStatistics
 from engine.types import UNLABELED, Predictions
 
-Which = Literal["labeled", "suspected", "differs", "disagreed", "unsure", "unlabeled"]
+Which = Literal["labeled", "suspected", "differs", "disagreed", "unsure", "disputed", "unlabeled"]
 
 
 def answer_table(predictions: Predictions, pool: PoolStatistics, index: int) -> pd.DataFrame:
@@ -47,8 +47,9 @@ def browse(
 ) -> pd.DataFrame:
     """Return the rows of an answer table that a filter shows, with a column `label` (-1 = none).
 
-    labeled and unlabeled say what they do; `marked` are the rows of suspected or unsure; differs: the label
-    is not the teacher's answer; disagreed: teacher and pick answer differently, the most contested first.
+    labeled and unlabeled say what they do; `marked` are the rows of suspected, unsure or disputed (people
+    gave it different labels); differs: the label is not the teacher's answer; disagreed: teacher and pick
+    answer differently, the most contested first.
     `of_class` keeps images with that label or, where there is none, that teacher's answer.
     """
     table = answers.assign(label=[labels.get(row, UNLABELED) for row in answers["row"]])
@@ -58,6 +59,7 @@ def browse(
         "unlabeled": ~has_label,
         "suspected": table["row"].isin(marked),
         "unsure": table["row"].isin(marked),
+        "disputed": table["row"].isin(marked),
         "differs": has_label & (table["label"] != table["teacher"]),
         "disagreed": table["teacher"] != table["pick"],
     }[which]

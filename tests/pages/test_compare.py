@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from engine.diagnose.comparison import Interval, Quality, labeled_rows, quality
+from engine.predictions.file import save_predictions
 from pages.ui.parts.compare import headline_of
 from pages.ui.session.labels import reveal_labels
+from pages.ui.show.words import share, size
 from tests.pages.driving import go, open_app, session_of, text_of, with_sample
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
@@ -33,6 +38,21 @@ def test_the_table_states_accuracy_with_its_interval() -> None:
     shown = app.dataframe[0].value.set_index("Measure")[name]["Right on your labels ↑ (95 %)"]
     assert shown.startswith(f"{100 * accuracy.value:.3g} %")
     assert shown.endswith(f"{100 * accuracy.high:.3g} %)")
+
+
+def test_sizes_of_files_and_times_stand_beside_them_where_known() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    assert "File ↓" not in set(go(app, "compare").dataframe[0].value["Measure"])
+    predictions = session.require_predictions()
+    n = predictions.n_candidates
+    timed = replace(predictions, bytes=np.arange(n) + 5000.0, latency=np.linspace(0.5, 1.5, n))
+    save_predictions(timed, session.folder / "predictions.npz")
+    shown = go(app, "compare").dataframe[0].value.set_index("Measure")
+    name = list(shown.columns)[1]
+    index = predictions.names.index(name)
+    assert shown[name]["File ↓"] == size(5000.0 + index)
+    assert shown[name]["Time an image ↓ (of the teacher's)"] == share(float(timed.latency[index]))  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,25 @@ def test_filters_reach_the_page() -> None:
     assert "1 image." in text
 
 
+def test_images_on_which_people_differ_have_a_filter() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    shown = go(app, "labels").segmented_control(key="browse-which")
+    assert "People differ" not in shown.options
+    for name, label in (("Ann", 2), ("Bob", 3)):
+        session.note(annotator=name)
+        mark(session, 7, label)
+    shown = go(app, "labels").segmented_control(key="browse-which")
+    assert "People differ" in shown.options
+    assert rows_of(session, "disputed", None)["row"].tolist() == [7]
+    assert "Ann, Bob: 1 image labeled by more than one person, 0 of them alike" in text_of(app)
+    app.query_params["show"] = "disputed"
+    go(app, "labels").button(key="unsure-7").click().run()
+    assert session.book.aside("unsure") == (7,)
+    app.button(key="label-undo").click().run()
+    assert session.book.labeled[7] == 3
+
+
 def test_an_empty_filter_says_so() -> None:
     app = with_sample(open_app())
     reveal_labels(session_of(app), 0)

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui.session.actions import open_sample, use_sample_images
 from pages.ui.session.labels import mark
-from pages.ui.workspace.projects import projects
+from pages.ui.workspace.projects import KEPT, keep_copy, projects
 from tests.pages.driving import go, open_app, session_of, text_of, with_sample
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
@@ -55,6 +55,40 @@ def test_start_over_asks_and_says_what_there_is() -> None:
     app.button(key="start-over-sure").click().run()
     assert session_of(app).record.origin == ""
     assert len(projects(session.folder)) == 1
+
+
+def loading() -> None:
+    from pages.ui.parts.projects import ask_to_load
+    from pages.ui.session.actions import open_predictions_folder, open_sample
+    from pages.ui.session.state import current_session
+
+    session = current_session()
+    if session.record.title.startswith("Digits"):
+        ask_to_load(session, lambda: open_sample(session, "pacs-sketch"))
+    else:
+        ask_to_load(session, lambda: open_predictions_folder(session, "/nowhere/at/all"))
+
+
+def test_loading_over_work_asks_first_and_names_what_goes() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    mark(session, 3, 1)
+    for _ in range(KEPT):
+        keep_copy(session.folder)
+    before = session.book.labeled
+    app = app.button(key="sample-pacs-sketch").click().run()  # in “Load another teacher”
+    assert session_of(app).book.labeled == before  # nothing happened yet
+    assert "Open now" in text_of(app)
+    dialog = AppTest.from_function(loading)
+    dialog.query_params["session"] = session.folder.name
+    text = text_of(dialog.run())
+    assert f"{len(before)} labels" in text
+    assert "The oldest one, Digits: ResNet (PyTorch), is deleted then" in text
+    dialog.button(key="load-sure").click().run()
+    assert session_of(dialog).record.sample == "pacs-sketch"
+    assert len(projects(session.folder)) == KEPT
+    dialog.button(key="load-sure").click().run()
+    assert "is not there" in session_of(dialog).complaint
 
 
 def test_projects_can_be_renamed_and_deleted_after_a_question() -> None:

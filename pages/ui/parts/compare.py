@@ -26,6 +26,7 @@ from pages.ui.show.words import counted, number, share
 _GALLERY = 48  # images with most at stake; nobody looks at more
 _A_PAGE = 12
 _SIDE = 140
+_CARD = 262  # three in a row at a desk, one on a phone
 
 
 def pick_two(session: Session) -> tuple[str, str]:
@@ -51,7 +52,8 @@ def overview(session: Session, a: str, b: str) -> None:
     }
     st.markdown(f"**{headline_of(qualities, a, b)}**")
     candidates = session.decision.candidates.set_index("name").loc[list(dict.fromkeys((a, b)))]
-    table(side_by_side(qualities, candidates, session.require_predictions()), "comparison", height="content")
+    numbers = side_by_side(qualities, candidates, session.require_predictions(), session.file_sizes)
+    table(numbers, "comparison", height="content")
     if session.sample is None:
         st.info("Accuracy, loss and calibration need labels.", icon=":material/lock:")
         link("target", "Give a few labels")
@@ -112,7 +114,7 @@ def gallery(session: Session, a: str, b: str) -> None:
     )
     pages = -(-len(found) // _A_PAGE)
     at = st.number_input("Page", 1, pages, 1, key=f"gallery-{a}-{b}") if pages > 1 else 1
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="small"):
         for answer in found.iloc[(at - 1) * _A_PAGE : at * _A_PAGE].to_dict("records"):
             disagreement_card(session, answer, list(models))
 
@@ -120,7 +122,7 @@ def gallery(session: Session, a: str, b: str) -> None:
 def disagreement_card(session: Session, answer: dict[Hashable, Any], models: list[str]) -> None:
     """One contested image: all answers, its label, and a way to give one."""
     row, names = int(answer["row"]), session.class_names
-    with st.container(border=True, width=_SIDE + 90, gap="xsmall"):
+    with st.container(border=True, width=_CARD, gap="xsmall"):
         if session.has_images:
             where = session.pool_files[row]
             st.image(picture_of(session, row, _SIDE), width=_SIDE, alt=f"image {where}")

@@ -11,11 +11,12 @@ import pandas as pd
 import streamlit as st
 
 from engine.decide.answers import Which, answer_table, browse
+from engine.decide.brief import SOURCES
 from engine.types import UNLABELED
 from pages.ui.parts.label_advice import suspected
 from pages.ui.parts.page import plain
 from pages.ui.parts.pictures import picture_of
-from pages.ui.session.labels import mark, unlabel
+from pages.ui.session.labels import mark, set_aside, unlabel
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted, share
 
@@ -27,14 +28,17 @@ FILTERS: dict[Which, str] = {
     "differs": "Not the teacher's answer",
     "disagreed": "Teacher and pick differ",
     "unsure": "Not sure",
+    "disputed": "People differ",
     "unlabeled": "No label yet",
 }
 
 
 def label_browser(session: Session) -> None:
     """The filters, and a page of pictures."""
+    several = len(session.book.agreement.people) > 1 or session.book.agreement.split
+    offered = [which for which in FILTERS if which != "disputed" or several]
     which = st.segmented_control(
-        "Show", list(FILTERS), default=_asked(), format_func=FILTERS.__getitem__, key="browse-which"
+        "Show", offered, default=_asked(), format_func=FILTERS.__getitem__, key="browse-which"
     )
     left, right = st.columns([3, 1])
     of_class = left.selectbox(
@@ -51,9 +55,9 @@ def label_browser(session: Session) -> None:
         return
     pages = -(-len(shown) // _A_PAGE)
     at = right.number_input("Page", 1, pages, 1, key=f"browse-page-{which}-{of_class}") if pages > 1 else 1
-    st.caption(f"{counted(len(shown), 'image')}. Click a picture's answer to correct or remove its label.")
+    st.caption(f"{counted(len(shown), 'image')}. Click a label to correct or remove it.")
     part = shown.iloc[(at - 1) * _A_PAGE : at * _A_PAGE]
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="small"):
         for answer in part.to_dict("records"):
             card(session, answer)
 
@@ -77,6 +81,7 @@ def rows_of(session: Session, which: Which, of_class: int | None) -> pd.DataFram
     marked = {
         "suspected": tuple(suspect.row for suspect in suspected(session)) if which == "suspected" else (),
         "unsure": session.book.aside("unsure"),
+        "disputed": session.book.agreement.split,
     }.get(which, ())
     return browse(answers, session.book.labeled, which, marked=marked, of_class=of_class)
 
@@ -93,12 +98,14 @@ def card(session: Session, answer: dict[Hashable, Any]) -> None:
         else:
             st.caption(f"row {row}")
         label = int(answer["label"])
-        said = "no label" if label == UNLABELED else names[label]
+        unsure = row in session.book.aside("unsure")
+        said = f"label: {names[label]}" if label != UNLABELED else "not sure" if unsure else "no label"
         with st.popover(plain(said), key=f"browse-{row}"):
             correction(session, row, label)
         st.caption(
             f"teacher: {plain(names[int(answer['teacher'])])} ({share(answer['teacher_probability'])})  \n"
-            f"pick: {plain(names[int(answer['pick'])])} ({share(answer['pick_probability'])})"
+            f"pick: {plain(names[int(answer['pick'])])} ({share(answer['pick_probability'])})  \n"
+            f"{share(1 - answer['split'])} of the candidates say as the teacher"
         )
 
 
@@ -107,7 +114,8 @@ def correction(session: Session, row: int, label: int) -> None:
     entry = session.book.entries.get(row)
     if entry is not None:
         by = f" by {plain(entry.by)}" if entry.by else ""
-        st.caption(f"{entry.source}{by} {entry.time[:16].replace('T', ' ')}".strip())
+        when = f", {entry.time[:16].replace('T', ' ')} UTC" if entry.time else ""
+        st.caption(f"{SOURCES.get(entry.source, entry.source)}{by}{when}")
     wanted = st.selectbox(
         "Right class",
         range(len(session.class_names)),
@@ -118,6 +126,10 @@ def correction(session: Session, row: int, label: int) -> None:
     if wanted is not None and wanted != label:
         mark(session, row, wanted)
         st.rerun()
-    if label != UNLABELED and st.button("Remove this label", key=f"unlabel-{row}", type="tertiary"):
-        unlabel(session, row)
-        st.rerun()
+    with st.container(horizontal=True):
+        if st.button("Not sure", key=f"unsure-{row}", type="tertiary", icon=":material/help:"):
+            set_aside(session, row, "unsure")
+            st.rerun()
+        if label != UNLABELED and st.button("Remove this label", key=f"unlabel-{row}", type="tertiary"):
+            unlabel(session, row)
+            st.rerun()

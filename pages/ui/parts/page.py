@@ -78,6 +78,9 @@ def page_head(session: Session, page: str, question: str) -> None:
             " incomplete. You are in a new one.",
             icon=":material/link_off:",
         )
+    if session.complaint:
+        st.error(plain(session.complaint), icon=":material/error:")
+        session.complaint = ""
     if session.mismatch:
         st.error(plain(session.mismatch), icon=":material/error:")
     if session.host.is_demo:

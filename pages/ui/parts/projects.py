@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import streamlit as st
@@ -143,14 +144,36 @@ def ask_to_delete(session: Session, project: Project) -> None:
         st.rerun()
 
 
-@st.dialog("Start over?")
-def ask_to_start_over(session: Session) -> None:
-    """What becomes of the work at hand: kept as a project, or everything deleted."""
+def what_becomes_of_it(session: Session) -> None:
+    """Say what is open now, that it is kept, and which project would go for it."""
     st.markdown(f"Open now: {what_there_is(session)}")
     if session.is_worth_keeping:
         going = next_to_go(session.folder)
         lost = f" The oldest one, {plain(going.name)}, is deleted then." if going else ""
         st.markdown(f"It is kept under Projects.{lost}")
+
+
+def load_with_care(session: Session, load: Callable[[], None]) -> None:
+    """Load another teacher: at once where nothing is lost from sight, else after a question."""
+    if session.is_worth_keeping:
+        ask_to_load(session, load)
+        return
+    load()
+    st.rerun()
+
+
+@st.dialog("Load another teacher?")
+def ask_to_load(session: Session, load: Callable[[], None]) -> None:
+    """The work at hand leaves the pages, so it is asked."""
+    what_becomes_of_it(session)
+    if st.button("Load it", type="primary", key="load-sure", on_click=session.attempt, args=(load,)):
+        st.rerun()
+
+
+@st.dialog("Start over?")
+def ask_to_start_over(session: Session) -> None:
+    """What becomes of the work at hand: kept as a project, or everything deleted."""
+    what_becomes_of_it(session)
     if st.button("Start over", type="primary", key="start-over-sure", on_click=session.restart):
         st.rerun()
     with st.expander("Delete everything instead"):

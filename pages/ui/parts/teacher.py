@@ -5,6 +5,7 @@ model.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, get_args, get_type_hints
 
 import streamlit as st
@@ -15,6 +16,7 @@ from engine.teacher.presets import PRESETS, apply_preset
 from engine.teacher.request import Layout, LoadRequest, parse_size
 from engine.types import NOT_STATED, Preprocessing, TeacherFacts, UserError
 from pages.ui.parts.page import user_errors
+from pages.ui.parts.projects import load_with_care
 from pages.ui.session.actions import as_read, open_sample
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
@@ -41,8 +43,7 @@ def sample_cards(session: Session) -> None:
                     type="primary" if sample is samples[0] else "secondary",
                 ):
                     with user_errors():
-                        open_sample(session, sample.name)
-                        st.rerun()
+                        load_with_care(session, partial(open_sample, session, sample.name))
 
 
 def input_fields(key: str) -> LoadRequest:

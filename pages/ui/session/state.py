@@ -70,6 +70,7 @@ class Session:
         self._stamp = 0
         self.has_entered = False  # app.py has run for this visitor
         self.wanted = ""  # the page to open once it has
+        self.complaint = ""  # why the last attempt failed, for the next page that is drawn
         self.is_lost = False  # the address named a session that is not here
         self.record = Record()
         recover(folder)
@@ -144,6 +145,13 @@ class Session:
             or (self.record.origin != "sample" and bool(self.teacher or self.predictions))
             or (self.folder / "predictions.npz").exists()
         )
+
+    def attempt(self, action: Callable[[], None]) -> None:
+        """Do what a dialog asked for; a user's mistake is kept for the page, which is drawn afterwards."""
+        try:
+            action()
+        except UserError as error:
+            self.complaint = in_fields(error)
 
     def put_away(self, *, spare: str = "") -> None:
         """Keep the work at hand as a project and begin with nothing."""

@@ -7,18 +7,22 @@ from collections.abc import Mapping
 import pandas as pd
 
 from engine.diagnose.comparison import Interval, Quality
-from engine.types import Predictions
-from pages.ui.show.words import number, share
+from engine.types import Floats, Predictions
+from pages.ui.show.words import number, share, size
 
 TEACHER = "teacher"
 
 
 def side_by_side(
-    qualities: Mapping[str, Quality | None], candidates: pd.DataFrame, predictions: Predictions
+    qualities: Mapping[str, Quality | None],
+    candidates: pd.DataFrame,
+    predictions: Predictions,
+    file_sizes: Floats | None = None,
 ) -> pd.DataFrame:
     """One row a measure, one column a model; a dash where it is not known.
 
-    `candidates` holds the candidates' rows of the decision's table, indexed by name.
+    `candidates` holds the candidates' rows of the decision's table, indexed by name; `file_sizes` (M,) the
+    bytes of each candidate's file. Sizes of files and times have a row only where they are known.
     """
     rows: dict[str, list[str]] = {
         "Right on your labels ↑ (95 %)": [_percent(q.accuracy if q else None) for q in qualities.values()],
@@ -31,6 +35,12 @@ def side_by_side(
         "Memory ↓ (of float)": "cost",
     }.items():
         rows[words] = [_of(name, column, candidates, predictions) for name in qualities]
+    if file_sizes is not None:
+        sizes = dict(zip(predictions.names, file_sizes, strict=True))
+        rows["File ↓"] = [size(sizes[name]) if name in sizes else "–" for name in qualities]
+    if predictions.latency is not None:
+        times = dict(zip(predictions.names, predictions.latency, strict=True))
+        rows["Time an image ↓ (of the teacher's)"] = [share(times.get(name, 1.0)) for name in qualities]
     return pd.DataFrame(
         {"Measure": list(rows), **dict(zip(qualities, zip(*rows.values(), strict=True), strict=True))}
     )
@@ -56,9 +66,10 @@ def class_table(effects: pd.DataFrame, class_names: tuple[str, ...]) -> pd.DataF
     return pd.DataFrame(
         {
             "Class": [class_names[k] for k in effects["class"]],
-            "Change (points)": 100 * effects["change"],
-            "from (95 %)": 100 * effects["low"],
-            "to": 100 * effects["high"],
+            "Change (points, 95 %)": [
+                f"{100 * change:+.0f} ({100 * low:+.0f} to {100 * high:+.0f})"
+                for change, low, high in zip(effects["change"], effects["low"], effects["high"], strict=True)
+            ],
             "Labels": effects["labels"],
             "Teacher ↑ (%)": 100 * effects["before"],
             "Candidate ↑ (%)": 100 * effects["after"],
