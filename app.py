@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.parts.page import PAGES, style
+from pages.ui.parts.page import PAGES, style, user_errors
 from pages.ui.parts.progress import running_jobs
 from pages.ui.parts.projects import ask_to_start_over
 from pages.ui.session.record import Step
@@ -63,7 +63,11 @@ if SHARE in st.query_params:  # a read-only link: no session, no navigation, not
     st.html(style())
     shared.run()
     st.stop()
-session = current_session()
+session = None
+with user_errors():  # it may be damaged
+    session = current_session()
+if session is None:
+    st.stop()
 pages = [page(session, name) for name in PAGES]
 current = st.navigation(
     {"From teacher to file": pages[:5], "Look closer": pages[5:9], "Your work": pages[9:]}
@@ -73,4 +77,5 @@ if wanted := session.enter():
 if sidebar(session):
     ask_to_start_over(session)
 st.html(style())
-current.run()
+with user_errors():  # what a page left unsaid, such as a full disk
+    current.run()

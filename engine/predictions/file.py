@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.files.npz import read_npz, write_npz
+from engine.files.npz import MAX_UNPACKED_BYTES, read_npz, write_npz
 from engine.files.space import room_for
 from engine.predictions.deployed import check_allocation, check_times
 from engine.predictions.folder import read_folder, write_folder
@@ -48,14 +48,17 @@ _KNOWN = (
 )
 
 
-def load_predictions(path: str | Path) -> Predictions:
-    """Read and check a predictions file, or a folder of shards; uncompressed arrays are memory-mapped, not
-    read.
+def load_predictions(path: str | Path, *, max_bytes: int = MAX_UNPACKED_BYTES) -> Predictions:
+    """Read and check a predictions file of at most `max_bytes` unpacked, or a folder of shards; uncompressed
+    arrays are memory-mapped, not read.
 
     Raises UserError, in one line, for anything that is missing, misshapen, non-finite or out of range.
     """
     path = Path(path)
-    arrays = read_folder(path, wanted=_KNOWN) if path.is_dir() else read_npz(path, wanted=_KNOWN)
+    if path.is_dir():
+        arrays = read_folder(path, wanted=_KNOWN)
+    else:
+        arrays = read_npz(path, wanted=_KNOWN, max_bytes=max_bytes)
     absent = next((name for name in ("teacher", "candidates") if name not in arrays), None)
     if absent:
         raise UserError(

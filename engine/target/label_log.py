@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -23,20 +24,39 @@ _MAX_BYTES = 256 << 20
 def append(path: Path, event: Event) -> None:
     """Add one event and sync it to the disk: when this returns, the label outlives a crash."""
     line = json.dumps(_to_json(event), separators=(",", ":")).encode() + b"\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    fcntl.flock(handle, fcntl.LOCK_EX)  # two tabs may label at once
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # two tabs may label at once
+            _append_synced(handle, line, path.parent)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise UserError(
+            f"the label could not be saved ({error.strerror}). Free some disk space, then label again."
+        ) from None
+
+
+def _append_synced(handle: int, line: bytes, folder: Path) -> None:
     size = os.fstat(handle).st_size
     try:
         if size and os.pread(handle, 1, size - 1) != b"\n":
             line = b"\n" + line  # a crash cut the last line off; ours must not join it
         _write_all(handle, line)
         os.fsync(handle)
-    except OSError as error:
-        os.ftruncate(handle, size)
-        raise UserError(
-            f"the label could not be saved ({error.strerror}). Free some disk space, then label again."
-        ) from None
+        if not size:
+            _sync_folder(folder)  # a new file's name must outlive a power cut, too
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(handle, size)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
     finally:
         os.close(handle)
 

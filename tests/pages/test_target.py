@@ -179,7 +179,7 @@ def test_who_labeled_and_when_is_in_the_download(session: Session) -> None:
 
 def test_uploads_are_bounded_and_named_safely(session: Session, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="larger than"):
-        store_upload(BytesIO(b"x" * 100), tmp_path / "kept", 50)
+        store_upload(session, BytesIO(b"x" * 100), tmp_path / "kept", 50)
     assert not (tmp_path / "kept").exists()
     assert safe_name("../../etc/passwd") == "passwd"
     assert safe_name("..\\..\\win.ini") == "win.ini"

@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pages.ui.workspace.folder import is_locked, new_id, read_json, remove, write_json
+from engine.types import UserError
+from pages.ui.workspace.folder import DISK_FULL, is_full, is_locked, new_id, read_json, remove, write_json
 
 State = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
 _STARTUP_SECONDS = 20.0  # a new process may take this long to take its lock before it counts as lost
@@ -74,9 +75,12 @@ def save_job(folder: Path, job: Job) -> None:
 
 
 def stored_job(folder: Path, kind: str) -> Job | None:
-    """Read the job's file as it stands."""
-    values = read_json(job_file(folder, kind))
-    return None if values is None else Job(**values)
+    """Read the job's file as it stands; one that is damaged is no job, and can be started anew."""
+    try:
+        values = read_json(job_file(folder, kind))
+        return None if values is None else Job(**values)
+    except (UserError, TypeError):
+        return None
 
 
 def job_of(folder: Path, kind: str) -> Job | None:
@@ -86,19 +90,26 @@ def job_of(folder: Path, kind: str) -> Job | None:
     job = stored_job(folder, kind)
     if job is None or not job.is_alive or is_locked(lock_file(folder, kind)):
         return job
-    if not job.pid and time.time() - job.created < _STARTUP_SECONDS:
+    # a clock that was set back must not make a lost process look young
+    if not job.pid and 0 <= time.time() - job.created < _STARTUP_SECONDS:
         return job
     job = stored_job(folder, kind)  # it may have finished between the two looks
     if job is None or not job.is_alive:
         return job
+    if is_full(folder):  # then neither its outcome nor its log could be written
+        return replace(job, state="interrupted", message=DISK_FULL)
     crash = _crash_line(log_file(folder, kind))
     return replace(job, state="failed", message=crash) if crash else replace(job, state="interrupted")
 
 
 def start(folder: Path, kind: str, **arguments: Any) -> Job:
     """Start a process for this work; an unfinished job of the same kind is cancelled first. Returns at
-    once.
+    once. Raises UserError if the disk or the visitor's part of it is full.
     """
+    from pages.ui.workspace.hosting import hosting  # a waiting worker does without what it needs
+    from pages.ui.workspace.quota import check_room
+
+    check_room(folder, hosting())
     cancel(folder, kind)
     job = Job(kind, new_id(), arguments, created=time.time())
     save_job(folder, job)

@@ -1,25 +1,26 @@
 """The process behind one job: waits its turn, does the task, and leaves progress and the outcome in the
 session's folder.
 
-Run as `python -m pages.ui.jobs.worker FOLDER KIND ID`. Work of several visitors runs
-one long and one short job at a time, so that nobody's long job keeps others from theirs.
+Run as `python -m pages.ui.jobs.worker FOLDER KIND ID`. Whose turn it is, `turns` knows; how long and how much
+a job may take, the host's settings.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 from engine.types import UserError
-from pages.ui.jobs.control import Job, cancel_file, lock_file, save_job, stored_job
-from pages.ui.jobs.turns import ahead_of, draw_ticket, least_wait
+from pages.ui.jobs.control import Job, State, cancel_file, lock_file, save_job, stored_job
+from pages.ui.jobs.turns import Turn, least_wait
 from pages.ui.workspace.folder import locked, remove
 
 _SAVE_SECONDS = 0.3
-_WAIT_SECONDS = 0.3
+_WAIT_SECONDS = 0.3  # between two looks at whether the job is wanted
 
 
 class CancelledError(Exception):
@@ -34,6 +35,7 @@ class Desk:
     def __init__(self, folder: Path, job: Job) -> None:
         self.folder, self.job = folder, job
         self._saved = 0.0
+        self._saving, self._is_finished = threading.Lock(), False
         self._looked, self._is_unwanted = 0.0, False
         self._begun = (0, 0, 0.0)  # of the stretch of work at hand: its total, where it began, and when
 
@@ -50,6 +52,27 @@ class Desk:
         stored = stored_job(self.folder, self.job.kind)
         return stored is None or stored.id != self.job.id or cancel_file(self.folder, self.job.id).exists()
 
+    def wait(self, ahead: list[Path]) -> None:
+        """Say how many go first and how long they still need; raises CancelledError if nobody waits for the
+        job any more.
+        """
+        if self._look():
+            raise CancelledError
+        wait = least_wait(ahead)
+        told = (max(1, len(ahead)), None if wait is None else round(wait))
+        if (self.job.ahead, self.job.wait) != told:
+            self._save(replace(self.job, ahead=told[0], wait=told[1]))
+
+    def begin(self) -> None:
+        """Say that the job's turn has come."""
+        self._save(replace(self.job, state="running", ahead=0, wait=None))
+
+    def _save(self, job: Job) -> None:
+        with self._saving:
+            self.job = job
+            if not self._is_finished:  # by the supervisor: its word is the last
+                save_job(self.folder, job)
+
     def report(
         self,
         done: int,
@@ -65,12 +88,12 @@ class Desk:
         if self.is_cancelled():
             raise CancelledError
         seconds_left = self._left(done, total) if seconds_left is None else seconds_left
-        self.job = replace(
-            self.job, done=done, total=total, stage=stage, rate=rate, seconds_left=seconds_left
-        )
+        job = replace(self.job, done=done, total=total, stage=stage, rate=rate, seconds_left=seconds_left)
         if time.monotonic() - self._saved > _SAVE_SECONDS or done == total:
             self._saved = time.monotonic()
-            save_job(self.folder, self.job)
+            self._save(job)
+        else:
+            self.job = job
 
     def _left(self, done: int, total: int) -> float | None:
         now = time.monotonic()
@@ -79,25 +102,14 @@ class Desk:
         _, first, since = self._begun
         return (now - since) / (done - first) * (total - done) if total and done > first else None
 
-    def finish(self, state: str, message: str = "") -> None:
+    def finish(self, state: State, message: str = "") -> None:
         """Leave the outcome, unless another job has taken this one's place."""
-        stored = stored_job(self.folder, self.job.kind)
-        if stored is not None and stored.id == self.job.id:
-            save_job(self.folder, replace(self.job, state=state, message=message))  # type: ignore[arg-type]
+        with self._saving:
+            stored = stored_job(self.folder, self.job.kind)
+            if not self._is_finished and stored is not None and stored.id == self.job.id:
+                save_job(self.folder, replace(self.job, state=state, message=message))
+            self._is_finished = True
         remove(cancel_file(self.folder, self.job.id))
-
-
-def wait_for_turn(desk: Desk, ticket: Path) -> None:
-    """Return when nobody goes first any more; until then say how many do, and how long they still need."""
-    while ahead := ahead_of(ticket):
-        if desk._look():
-            raise CancelledError
-        wait = least_wait(ahead)
-        told = (len(ahead), None if wait is None else round(wait))
-        if (desk.job.ahead, desk.job.wait) != told:
-            desk.job = replace(desk.job, ahead=told[0], wait=told[1])
-            save_job(desk.folder, desk.job)
-        time.sleep(_WAIT_SECONDS)
 
 
 def work(folder: Path, kind: str, job_id: str) -> None:
@@ -110,14 +122,14 @@ def work(folder: Path, kind: str, job_id: str) -> None:
             return
         desk = Desk(folder, replace(job, pid=os.getpid()))
         save_job(folder, desk.job)
-        ticket = draw_ticket(folder, kind, job_id)
+        turn = Turn(folder, kind, job_id)
         try:
-            with locked(ticket):
-                wait_for_turn(desk, ticket)
-                desk.job = replace(desk.job, state="running", ahead=0, wait=None)
-                save_job(folder, desk.job)
-                from pages.ui.jobs.tasks import TASKS  # loads the engine, which a queued job does not need
+            turn.line_up(desk.wait)
+            desk.begin()
+            from pages.ui.jobs.supervisor import supervised
+            from pages.ui.jobs.tasks import TASKS  # loads the engine, which a queued job does not need
 
+            with supervised(desk, turn):
                 TASKS[kind](desk, **job.arguments)
             desk.finish("done")
         except CancelledError:
@@ -127,7 +139,7 @@ def work(folder: Path, kind: str, job_id: str) -> None:
 
             desk.finish("cancelled" if desk.is_cancelled() else "failed", in_fields(error))
         finally:
-            remove(ticket)
+            turn.leave()
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ def watch_job(session: Session, kind: str, title: str) -> Job | None:
             st.markdown(
                 f":material/pause_circle: **{title}** was {job.state}"
                 + (f" at {percent(job.fraction)}" if job.total else "")
-                + ". What is finished is kept."
+                + (f": {plain(job.message)}" if job.message else ".")
+                + " What is finished is kept."
             )
             if st.button("Resume", key=f"resume-{kind}", icon=":material/play_arrow:"):
                 jobs.resume(session.folder, kind)

@@ -22,6 +22,7 @@ from pages.ui.workspace.projects import (
     projects,
     rename,
 )
+from pages.ui.workspace.quota import check_room
 
 _MOST = 1_000_000_000  # bytes of a project that is offered as a download: it passes through memory
 
@@ -90,8 +91,10 @@ def project_row(session: Session, project: Project) -> None:
                 rename(session.folder, project.id, name)
                 st.rerun()
         if st.button("Duplicate", key=f"copy-{project.id}", icon=":material/content_copy:"):
-            duplicate(session.folder, project.id)
-            st.rerun()
+            with user_errors():
+                check_room(session.folder, session.host, project.n_bytes)
+                duplicate(session.folder, project.id)
+                st.rerun()
         download(session, project.id)
         if st.button("Delete", key=f"delete-{project.id}", icon=":material/delete:", type="tertiary"):
             ask_to_delete(session, project)
@@ -131,6 +134,7 @@ def from_a_file(session: Session) -> None:
             room = session.host.teacher_bytes + session.host.predictions_bytes
             if len(projects(session.folder)) >= KEPT:
                 raise UserError(f"there are {KEPT} projects already. Delete one, then add this file.")
+            check_room(session.folder, session.host, file.size)
             unpack(file, session.folder, room + session.host.limits.total_bytes)
             st.rerun()
 

@@ -72,13 +72,11 @@ def study_form(session: Session) -> None:
             max_upload_size=session.host.predictions_bytes // 10**6,
         )
         if st.button("Add them", disabled=not files):
-            for file in files:
-                store_upload(
-                    file,
-                    session.folder / "study-files" / safe_name(file.name),
-                    session.host.predictions_bytes,
-                )
-            st.rerun()
+            with user_errors():
+                for file in files:
+                    path = session.folder / "study-files" / safe_name(file.name)
+                    store_upload(session, file, path, session.host.predictions_bytes)
+                st.rerun()
     # Families of one's own are what a study is for: they are chosen first, the samples only without them.
     own = [name for name, path in known.items() if path.parent != samples.FOLDER]
     with st.form("study", border=True), user_errors():

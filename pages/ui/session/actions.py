@@ -4,7 +4,10 @@ and labels in.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -24,6 +27,7 @@ from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted
 from pages.ui.workspace.folder import AS_READ, read_json, remove
+from pages.ui.workspace.quota import check_room
 from pages.ui.workspace.uploads import as_target
 from pages.ui.workspace.weighing import is_large
 
@@ -48,9 +52,11 @@ def open_predictions(session: Session, upload: IO[bytes], name: str) -> None:
     sample.
     """
     path = session.folder / "incoming.npz"
-    store_upload(upload, path, session.host.predictions_bytes)
+    store_upload(session, upload, path, session.host.predictions_bytes)
     try:
-        predictions = load_predictions(path)  # refused here, before anything is forgotten
+        predictions = load_predictions(
+            path, max_bytes=session.host.unpacked_bytes
+        )  # before anything is forgotten
     except UserError as error:
         remove(path)
         raise UserError(error.problem.replace(path.name, safe_name(name), 1), error.remedy) from None
@@ -117,7 +123,7 @@ def load_upload(session: Session, upload: IO[bytes], name: str, stated: LoadRequ
     """Keep an uploaded model file and start reading it."""
     check_stated(safe_name(name), stated)
     incoming = session.folder / "incoming.model"
-    store_upload(upload, incoming, session.host.teacher_bytes)
+    store_upload(session, upload, incoming, session.host.teacher_bytes)
     kept = session.folder / "upload" / safe_name(name)
     session.restart()
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -135,22 +141,28 @@ def _start_import(
     jobs.start(session.folder, "import", **replace(stated, spec=spec).to_dict())
 
 
-def store_upload(upload: IO[bytes], path: Path, limit: int) -> None:
-    """Copy an upload to disk, refusing it as soon as it exceeds the limit."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def store_upload(session: Session, upload: IO[bytes], path: Path, limit: int) -> None:
+    """Copy an upload to disk, refusing it if it exceeds the limit, the visitor's part of the disk, or the
+    disk.
+    """
+    n_bytes = upload.seek(0, os.SEEK_END)
     upload.seek(0)
-    taken = 0
-    with path.open("wb") as file:
-        while chunk := upload.read(_COPY_BYTES):
-            taken += len(chunk)
-            if taken > limit:
-                file.close()
-                remove(path)
-                raise UserError(
-                    f"the upload is larger than {limit / 1e6:,.0f} MB, the most accepted here. Give a smaller"
-                    " file."
-                )
-            file.write(chunk)
+    if n_bytes > limit:
+        raise UserError(
+            f"the upload is larger than {limit / 1e6:,.0f} MB, the most accepted here. Give a smaller file."
+        )
+    check_room(session.folder, session.host, n_bytes)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            shutil.copyfileobj(upload, file, _COPY_BYTES)
+    except OSError as error:
+        with suppress(OSError):
+            remove(path)
+        raise UserError(
+            f"the upload could not be saved ({error.strerror}). Free disk space, or ask whoever runs this"
+            " server to, then upload it again."
+        ) from None
 
 
 def safe_name(name: str) -> str:
@@ -190,7 +202,7 @@ def upload_images(session: Session, uploads: Sequence[IO[bytes]]) -> None:
     for place, upload in enumerate(uploads):
         name = safe_name(upload.name)
         path = incoming / (name if not (incoming / name).exists() else f"{place}-{name}")
-        store_upload(upload, path, room)
+        store_upload(session, upload, path, room)
         room -= path.stat().st_size
     inside = as_target(incoming, limits).relative_to(incoming)
     open_images(incoming / inside, limits=limits)  # refused here, before anything is forgotten
@@ -280,7 +292,7 @@ def attach_teacher(session: Session, upload: IO[bytes], name: str, stated: LoadR
     """Read the teacher of a predictions file, for the export alone: evidence and choice stay."""
     check_stated(safe_name(name), stated)
     path = session.folder / "upload" / safe_name(name)
-    store_upload(upload, path, session.host.teacher_bytes)
+    store_upload(session, upload, path, session.host.teacher_bytes)
     jobs.start(session.folder, "import", **replace(stated, spec=str(path)).to_dict())
 
 

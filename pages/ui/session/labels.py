@@ -24,9 +24,9 @@ from engine.target.label_book import (
     to_csv,
 )
 from engine.target.label_log import Event, append
-from engine.types import Ints, LabeledSample
+from engine.types import Ints, LabeledSample, UserError
 from pages.ui.session.state import LABELS, Session
-from pages.ui.show.words import counted
+from pages.ui.show.words import counted, in_fields
 
 
 def mark(session: Session, row: int, label: int) -> None:
@@ -35,30 +35,30 @@ def mark(session: Session, row: int, label: int) -> None:
     name = session.class_names[label]
     words = f"{'label' if is_new else 'correction'} “{name}”"
     entry = _entry(session, "typed" if is_new else "corrected", label=label)
-    _do(session, Change(words=words, entries={row: entry}))
+    _click(session, Change(words=words, entries={row: entry}))
 
 
 def set_aside(session: Session, row: int, kind: Aside) -> None:
     """Leave a row for later (it comes again at the end), or note that nobody can tell."""
     words = "skip" if kind == "skipped" else "“not sure”"
-    _do(session, Change(words=words, entries={row: _entry(session, "typed", aside=kind)}))
+    _click(session, Change(words=words, entries={row: _entry(session, "typed", aside=kind)}))
 
 
 def unlabel(session: Session, row: int) -> None:
     """Take a row's label away; undo brings it back."""
-    _do(session, Change(words="removal of a label", entries={}, drops=(row,)))
+    _click(session, Change(words="removal of a label", entries={}, drops=(row,)))
 
 
 def undo(session: Session) -> None:
     """Take back the last change of any kind."""
     if session.book.changes:
-        _do(session, "undo")
+        _click(session, "undo")
 
 
 def redo(session: Session) -> None:
     """Do again what was taken back last."""
     if session.book.undone:
-        _do(session, "redo")
+        _click(session, "redo")
 
 
 def take(session: Session, given: LabeledSample, how: How, *, source: Source, words: str) -> None:
@@ -99,3 +99,11 @@ def _entry(
 
 def _do(session: Session, event: Event) -> None:
     append(session.folder / LABELS, event)
+
+
+def _click(session: Session, event: Event) -> None:
+    """As `_do`, for buttons: they work before the page is drawn, so a failure is said by its head."""
+    try:
+        _do(session, event)
+    except UserError as error:
+        session.complaint = in_fields(error)

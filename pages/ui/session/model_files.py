@@ -55,7 +55,7 @@ def upload_files(session: Session, uploads: Sequence[IO[bytes]]) -> None:
     for index, upload in enumerate(uploads):
         name = safe_name(upload.name)
         path = incoming / (name if not (incoming / name).exists() else f"{index}-{name}")
-        store_upload(upload, path, room)
+        store_upload(session, upload, path, room)
         room -= path.stat().st_size
     kept = session.folder / "models" / "upload"
     single = [path for path in incoming.iterdir() if path.suffix.lower() == ".zip"]

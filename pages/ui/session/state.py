@@ -6,6 +6,7 @@ of their inputs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,9 +43,10 @@ from engine.types import (
     UserError,
 )
 from pages.ui.jobs import control as jobs
+from pages.ui.session.memory import Memory, make_room
 from pages.ui.session.record import FILES, JOBS, Record, Step
 from pages.ui.show.words import in_fields
-from pages.ui.workspace.expiry import sweep_regularly
+from pages.ui.workspace.expiry import steady_now, sweep_regularly
 from pages.ui.workspace.folder import RECORD, is_id, new_id, read_json, remove, sweep, write_json
 from pages.ui.workspace.hosting import Hosting, hosting
 from pages.ui.workspace.images import open_target
@@ -53,6 +55,7 @@ from pages.ui.workspace.sharing import stop_sharing
 from pages.ui.workspace.weighing import is_large, is_weighed, weighed_pool, weighed_problems
 
 T = TypeVar("T")
+_STAY_SECONDS = 600.0  # how often a session in use says so on disk
 _KEY = "anchorpoint"
 _QUERY = "session"
 SHARE = "share"  # what a read-only link says in place of a session
@@ -66,7 +69,7 @@ class Session:
 
     def __init__(self, folder: Path, host: Hosting) -> None:
         self.folder, self.host = folder, host
-        self._memory: dict[str, tuple[Hashable, Any]] = {}
+        self._memory = Memory()
         self._stamp = 0
         self.has_entered = False  # app.py has run for this visitor
         self.wanted = ""  # the page to open once it has
@@ -193,15 +196,20 @@ class Session:
             remove(self.folder / name)
 
     def keep(self, name: str, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the stored result of `name` if its inputs (`key`) are the same, else compute and store
-        it.
-        """
-        stored = self._memory.get(name)
-        if stored is None or stored[0] != key:
-            stored = (key, compute())
-            self._memory[name] = stored
-        result: T = stored[1]
-        return result
+        """Return the result of `name` for these inputs (`key`), computed once."""
+        return self._memory.keep(name, key, compute)
+
+    def let_go(self) -> None:
+        """Release what is held in memory; the folder has everything to make it again."""
+        self._memory.clear()
+
+    def stay(self) -> None:
+        """Put off the session's expiry while it is in use, and let others' pages make room for it."""
+        path = self.folder / RECORD
+        make_room(self._memory, self.host.held_bytes)
+        if path.exists() and abs(time.time() - path.stat().st_mtime) > _STAY_SECONDS:
+            path.touch()
+            self._stamp = path.stat().st_mtime_ns
 
     # --- the steps ----------------------------------------------------------------------------
 
@@ -244,7 +252,7 @@ class Session:
         path = self.predictions_path
         if path is None:
             return None
-        return self.keep("predictions", (str(path), path.stat().st_mtime_ns), lambda: load_predictions(path))
+        return self.keep("predictions", self.evidence_key, lambda: load_predictions(path))
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -312,7 +320,8 @@ class Session:
     @property
     def evidence_key(self) -> Hashable:
         """Changes whenever the predictions do."""
-        return self._memory["predictions"][0] if self.predictions is not None else None
+        path = self.predictions_path
+        return None if path is None else (str(path), path.stat().st_mtime_ns)
 
     @property
     def pool(self) -> PoolStatistics:
@@ -338,15 +347,17 @@ class Session:
     @property
     def events(self) -> tuple[Event, ...]:
         """Everything that was ever done to the labels, undone or not."""
+        return self.keep("events", self._label_stamp, lambda: read(self.folder / LABELS))
+
+    @property
+    def _label_stamp(self) -> Hashable:
         path = self.folder / LABELS
-        stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
-        return self.keep("events", stamp, lambda: read(path))
+        return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
 
     @property
     def book(self) -> LabelBook:
         """The labels as they stand, with their history."""
-        events = self.events
-        return self.keep("book", self._memory["events"][0], lambda: replay(events))
+        return self.keep("book", self._label_stamp, lambda: replay(self.events))
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -483,6 +494,12 @@ def _mismatch(predictions: Predictions, teacher: TeacherFacts) -> str:
     return ""
 
 
+@st.cache_resource(scope="session", show_spinner=False, on_release=Session.let_go)
+def _held(name: str, _session: Session) -> Session:
+    """Tie what a session holds in memory to its open tab: Streamlit itself keeps a closed one for minutes."""
+    return _session
+
+
 def current_session() -> Session:
     """Return this visitor's Session: from memory, from the folder that the address names, or a new one."""
     asked = st.query_params.get(_QUERY, "")
@@ -491,14 +508,14 @@ def current_session() -> Session:
         host = hosting()
         known = is_id(asked) and (host.root / asked / RECORD).is_file()
         if not known:
-            sweep(host.root, host.expiry_seconds)
+            sweep(host.root, host.expiry_seconds, steady_now())
         sweep_regularly(host.root, host.expiry_seconds)
         session = Session(host.root / (asked if known else new_id()), host)
         session.is_lost = bool(asked) and not known
-        if known:
-            (session.folder / RECORD).touch()  # opening a session puts off its expiry
         st.session_state[_KEY] = session
+    _held(session.folder.name, session)
     session.refresh()
+    session.stay()
     if asked != session.folder.name:
         st.query_params[_QUERY] = session.folder.name
     return session

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pages.ui.workspace.folder import sweep
 
+_BEGUN = time.time(), time.monotonic()
 EVERY = 600.0  # seconds between two looks
 
 _swept: set[Path] = set()
@@ -27,5 +28,13 @@ def sweep_regularly(root: Path, expiry_seconds: float, every: float = EVERY) -> 
 
 def _sweep_on(root: Path, expiry_seconds: float, every: float) -> None:
     while True:
-        sweep(root, expiry_seconds)
+        sweep(root, expiry_seconds, steady_now())
         time.sleep(every)
+
+
+def steady_now() -> float:
+    """The time of day, but never later than what has passed since this process began: a clock that is set
+    ahead must not make yesterday's work look expired.
+    """
+    wall, monotonic = _BEGUN
+    return min(time.time(), wall + time.monotonic() - monotonic)

@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.whole_file import whole_file
+from engine.types import UserError
 
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 AS_READ = "as-read.json"  # what the teacher's file itself says of its input
 RECORD = "session.json"
+DISK_FULL = "the server's disk is full. Free some space, then resume."
+_SMALL_FILE = 1 << 16
 
 
 def new_id() -> str:
@@ -34,9 +37,23 @@ def is_id(text: str) -> bool:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file in one step: a reader sees the old bytes or all of the new ones."""
-    with whole_file(path, private=True) as file:
-        file.write(data)
+    """Write a file in one step: a reader sees the old bytes or all of the new ones.
+
+    Raises UserError if the disk is full or closed; the old bytes stand.
+    """
+    try:
+        with whole_file(path, private=True) as file:
+            file.write(data)
+    except OSError as error:
+        raise UserError(
+            f"this could not be saved ({error.strerror}). What was saved before stands; free disk space, or"
+            " ask whoever runs this server to, then try again."
+        ) from None
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk has no room for even a small file."""
+    return shutil.disk_usage(folder).free < _SMALL_FILE
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -45,11 +62,18 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read one JSON object; None if there is no such file."""
+    """Read one JSON object; None if there is no such file. Raises UserError if it is damaged."""
     try:
-        value: dict[str, Any] = json.loads(path.read_text())
+        value = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{path.name} of this session is damaged and cannot be read. Nothing was changed; go on in a new"
+            " session, or ask whoever runs this server for a copy."
+        )
     return value
 
 
@@ -90,13 +114,13 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def sweep(root: Path, expiry_seconds: float) -> list[str]:
-    """Delete sessions that nobody opened for `expiry_seconds` and that have no job running; return their
+def sweep(root: Path, expiry_seconds: float, now: float | None = None) -> list[str]:
+    """Delete sessions that nobody used for `expiry_seconds` and that have no job running; return their
     ids.
     """
     if not root.is_dir():
         return []
-    now, gone = time.time(), []
+    now, gone = time.time() if now is None else now, list[str]()
     for folder in root.iterdir():
         record = folder / RECORD
         if not is_id(folder.name) or not record.is_file() or now - record.stat().st_mtime < expiry_seconds:

@@ -126,9 +126,9 @@ def _localise(home: Path, folder: Path) -> None:
     """Make the record of a project from elsewhere refer to this session's folder, and to nothing else."""
     try:
         record = read_json(home / RECORD)
-    except RecursionError:
+    except UserError:
         record = None
-    if not isinstance(record, dict):
+    if record is None:
         raise UserError("the project file has no readable session.json. Download the project again.")
     record |= {"files": "", "files_alone": False}
     target = record.get("target", "")

@@ -78,7 +78,7 @@ def test_a_process_checks_images_and_leaves_what_it_found(folder: Path, images: 
     assert checks["duplicates"] == [["a.png", "c.png"]]
     assert sorted(checks["order"]) == [0, 1, 2]
     assert checks["heights"] == [16, 16]
-    assert list((folder.parent / "queue").iterdir()) == []
+    assert list((folder.parent / "queue").glob("*.ticket")) == []
 
 
 def test_a_users_mistake_fails_in_a_line(folder: Path, tmp_path: Path) -> None:
