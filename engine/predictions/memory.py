@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.predictions.job import batch_size
+from engine.guard import limits_for
+from engine.predictions.job import Job, batch_size
 from engine.target import input_shape
-from engine.types import Teacher
+from engine.types import Preprocessing, Teacher
 
 _PROCESS = 90_000_000  # an interpreter with numpy and onnxruntime
 # of the weights in a worker: the graph as sent, the kernels as sent, a candidate's, onnxruntime's, and those
@@ -14,6 +15,7 @@ _PROCESS = 90_000_000  # an interpreter with numpy and onnxruntime
 _COPIES = 5
 _ACTIVATIONS = 40  # times the input batch: two layers of VGG16's first block, the widest in common use
 _PARENT = 150_000_000
+_HEADROOM = 2_000_000_000  # of a worker above its estimate
 
 
 def peak_memory_estimate(
@@ -26,7 +28,25 @@ def peak_memory_estimate(
     (no extra process). `largest_file` is the size of the largest model file among the candidates, if any.
     """
     weights = max(len(teacher.graph), largest_file)
-    batch = batch_size(teacher.preprocessing) * int(np.prod(input_shape(teacher.preprocessing))) * 4
-    worker = _PROCESS + _COPIES * weights + _ACTIVATIONS * batch
+    worker = _worker(weights, teacher.preprocessing)
     result = 4 * (n_candidates + 1) * n_images * teacher.n_classes
     return _PARENT + 2 * weights + result + workers * worker
+
+
+def judging_limit(job: Job) -> int:
+    """Return how many bytes a worker may allocate: what its largest model is estimated to need, and headroom;
+    never less than a model may have when it is imported.
+    """
+    ways = [task.model.input.preprocessing for task in job.files.values()]
+    weights = [task.model.n_bytes for task in job.files.values()]
+    if job.teacher is not None:
+        ways.append(job.teacher.preprocessing)
+        weights.append(len(job.graph) + 4 * sum(kernel.size for kernel in job.teacher.kernels))
+    result = 4 * max(job.sizes) * job.n_classes
+    estimate = max(_worker(max(weights), way) for way in ways) + result
+    return max(limits_for("import").memory, estimate + _HEADROOM)
+
+
+def _worker(weights: int, preprocessing: Preprocessing) -> int:
+    batch = batch_size(preprocessing) * int(np.prod(input_shape(preprocessing))) * 4
+    return _PROCESS + _COPIES * weights + _ACTIVATIONS * batch

@@ -15,15 +15,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.guard import limits_for
 from engine.predictions.job import FILE_PREFIX, TEACHER, Job, batch_size
+from engine.predictions.memory import judging_limit
 from engine.predictions.model import Judge, UnusableModelError
 from engine.predictions.worker_process import Report, WorkerProcess
+from engine.teacher.steady import is_steady
 from engine.types import UserError
 
 _SMALL = 4.0  # seconds of work below which starting processes (about 0.5 s each) does not pay
 _MANY_BATCHES = 2000  # more than this is never small, so nothing needs timing
 _POLL = 0.2  # seconds between looks at the clock and at `cancel`
-_SILENCE = 180.0  # seconds a model file may take to open, or for one batch: a graph can loop for ever
+_SILENCE = 180.0  # seconds a model may take to open, or for one batch: a graph can loop for ever
 
 
 @dataclass(frozen=True)
@@ -82,17 +85,20 @@ def run_models(job: Job, names: Sequence[str], workers: int, watch: Watch) -> No
     """Judge every named model, in this order, storing each result as it is finished; return early when told
     to stop.
     """
-    if (
-        job.n_raced and names and names[0] == TEACHER
-    ):  # a race needs the teacher's answers from its first image on
-        _run_here(job, names[:1], watch)
+    steady = job.teacher is not None and is_steady(job.graph)
+    if job.n_raced and names and names[0] == TEACHER:
+        # a race needs the teacher's answers from its first image on
+        if steady:
+            _run_here(job, names[:1], watch)
+        else:
+            _Crew(job, names[:1], watch).run(1)
         names = names[1:]
     if not names or watch.stop():
         return
     n_workers = min(workers, len(names))
-    # a file from outside never runs in this process: its runtime may crash
-    outside = any(name in job.files for name in names)
-    if not outside and (n_workers == 1 or _is_small(job, len(names))):
+    # What is not steady, and a file from outside, never runs in this process: it may loop, swell or crash.
+    here = steady and not any(name in job.files for name in names)
+    if here and (n_workers == 1 or _is_small(job, len(names))):
         _run_here(job, names, watch)
     else:
         _Crew(job, names, watch).run(n_workers)
@@ -138,6 +144,7 @@ class _Crew:
         self._job, self._watch, self._waiting = job, watch, deque(names)
         self._reports: queue.Queue[Report] = queue.Queue()
         self._active: set[WorkerProcess] = set()
+        self._limits = limits_for("judge", memory=judging_limit(job))
 
     def run(self, n_workers: int) -> None:
         """Judge all of them, or return when told to stop."""
@@ -161,7 +168,7 @@ class _Crew:
                     self._employ(worker)
 
     def _hire(self, stack: ExitStack) -> None:
-        worker = WorkerProcess(self._job, self._reports)
+        worker = WorkerProcess(self._job, self._reports, self._limits)
         self._active.add(worker)
         stack.callback(worker.close)
 
@@ -180,15 +187,15 @@ class _Crew:
         if name is None or name not in self._job.files:
             raise worker.obituary()
         left = max(0, self._job.n_images - worker.n_done)
-        give_up(name, worker.verdict or worker.death(), left, self._watch)
+        give_up(name, worker.death(), left, self._watch)
         if self._waiting:
             self._hire(stack)
 
     def _end_silent(self) -> None:
-        """End workers that a file keeps busy without an answer."""
+        """End workers that a model keeps busy without an answer."""
         for worker in self._active:
             late = time.monotonic() - worker.heard > _SILENCE
-            if late and worker.task in self._job.files and worker.verdict is None:
+            if late and worker.task is not None and worker.verdict is None:
                 worker.verdict = f"it gave no answer for {_SILENCE:.0f} seconds and was ended"
                 worker.kill()
 

@@ -1,8 +1,9 @@
 """A worker process: receives a job on stdin, then model names one a line; leaves each result in the store and
 reports on stdout.
 
-Needs numpy and onnxruntime only, and LiteRT for files of that runtime. When stdin closes, the parent is gone
-or has had enough: the worker stops at the next batch.
+Bounded in memory, and in processor time for each batch. Needs numpy and onnxruntime only, and LiteRT for
+files of that runtime. When stdin closes, the parent is gone or has had enough: the worker stops at the next
+batch.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import IO, Any
 import numpy as np
 
 from engine.family.model_file import ModelFile
+from engine.guard.child import limit_processor, set_limits
+from engine.guard.limits import Limits
 from engine.predictions.job import FileTask, Job, Part
 from engine.predictions.model import Judge, UnusableModelError
 from engine.teacher.facts import facts_of, read_facts, with_weights
@@ -95,8 +98,11 @@ def main() -> None:
     # an interrupt is the parent's to handle; it closes our stdin
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = _own_stdout()
+    limits = Limits(**json.loads(sys.argv[1]))
+    set_limits(limits)
 
     def report(**message: Any) -> None:
+        limit_processor(limits.seconds)  # of the next batch
         pipe.write(json.dumps(message) + "\n")
         pipe.flush()
 

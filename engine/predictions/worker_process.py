@@ -15,10 +15,12 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import engine
+from engine.guard import Limits
 from engine.predictions.job import Job
 from engine.predictions.worker import send_job
 from engine.types import UserError
@@ -33,12 +35,12 @@ class WorkerProcess:
     report.
     """
 
-    def __init__(self, job: Job, reports: queue.Queue[Report]) -> None:
+    def __init__(self, job: Job, reports: queue.Queue[Report], limits: Limits) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
         root = str(Path(engine.__file__).parent.parent)
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.predictions.worker"],
+            [sys.executable, "-m", "engine.predictions.worker", json.dumps(asdict(limits))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -47,7 +49,7 @@ class WorkerProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        self._ready = False
+        self._ready, self._limits = False, limits
         self.task: str | None = None  # the model it is at
         self.n_done = 0  # images of that model
         self.heard = time.monotonic()
@@ -93,6 +95,10 @@ class WorkerProcess:
     def death(self) -> str:
         """Say in a few words how the process ended."""
         code = self._process.wait()
+        if self.verdict:
+            return self.verdict
+        if code == -signal.SIGXCPU:
+            return f"it took longer than {self._limits.seconds:.0f} s for one batch and was ended"
         if code == -signal.SIGKILL:
             return "its process was ended, most likely for lack of memory"
         return f"its runtime crashed ({signal.Signals(-code).name if code < 0 else f'code {code}'})"
@@ -102,8 +108,8 @@ class WorkerProcess:
         code = self._process.wait()
         if code < 0:
             return UserError(
-                f"a worker process was ended by signal {-code}, most likely for lack of memory.",
-                "What was finished is kept: run again, with fewer workers.",
+                f"a model could not be judged: {self.death()}.",
+                "What was finished is kept: run again with fewer workers, or check the model file.",
                 option="workers",
             )
         self._errors.seek(0)

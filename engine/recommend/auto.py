@@ -17,9 +17,10 @@ from engine.recommend.summary import posterior_summary, reasons
 from engine.rules.label_free import pick_best
 from engine.rules.statistics import FLOOR, PoolStatistics
 from engine.rules.supervised import runner_up_of
-from engine.types import Bools, Choice, LabeledSample, LabelTrust, Predictions
+from engine.types import Bools, Choice, LabeledSample, LabelTrust, Predictions, UserError
 
 CALIBRATED, AUTO = "calibrated", "auto"
+MAX_CLASSES = 4_000  # a (K, K) table is inverted: half a minute and a gigabyte there, hours at 20,000
 CALIBRATED_RULES = {
     CALIBRATED: "Calibrated teacher",
     AUTO: "Recommended",
@@ -35,7 +36,17 @@ def memo_key(floor: float = FLOOR) -> str:
 def prepare(predictions: Predictions, pool: PoolStatistics, *, floor: float = FLOOR) -> CalibratedPool:
     """Return the family's prepared hypotheses; computed once per floor and kept with the pool's
     statistics.
+
+    Raises UserError for more classes than can be held against each other.
     """
+    n_classes = predictions.teacher.shape[1]
+    if n_classes > MAX_CLASSES:
+        raise UserError(
+            f"there are {n_classes:,} classes; this rule holds every class against every other and takes up"
+            f" to {MAX_CLASSES:,}.",
+            "Use a rule that does not, e.g. val-ce or distortion.",
+            option="method",
+        )
     key = memo_key(floor)
     if key not in pool.memo:
         pool.memo[key] = calibrated_pool(predictions.teacher, pool, floor=floor)

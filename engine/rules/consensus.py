@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betainc, betaln, xlog1py, xlogy
 
-from engine.types import Floats, LabeledSample
+from engine.types import Floats, LabeledSample, UserError
 
 # The authors' published settings: weight of the consensus in the prior, and of one label in the update.
 PRIOR_STRENGTH, UPDATE_STRENGTH, MULTIPLIER = 0.1, 0.01, 2.0
+_MAX_COUNTS = 150_000_000  # values of one table of (M, K, K) float64, of which there are three at once
 _POINTS = 256  # of the integral over accuracies
 
 
@@ -27,6 +28,13 @@ def confusion_posteriors(candidates: Floats, sample: LabeledSample) -> Floats:
     the answer given there.
     """
     n_candidates, _, n_classes = candidates.shape
+    if n_candidates * n_classes**2 > _MAX_COUNTS:
+        raise UserError(
+            f"{n_candidates} candidates of {n_classes:,} classes need a table of every class by every other"
+            " for each, which is more than memory holds.",
+            "Use another rule, or fewer candidates.",
+            option="method",
+        )
     total = np.zeros(candidates.shape[1:])
     for probs in candidates:
         total += probs

@@ -159,6 +159,23 @@ def endless_loop() -> onnx.ModelProto:
     return _added(node, stored=stored)
 
 
+def loops_on_white() -> onnx.ModelProto:
+    """Ends at once on noise, never on images that are white all over: no look at noise can tell."""
+    node = _loop([helper.make_node("Add", ["state", "one"], ["next"])], "x", 0)
+    node.input[1] = "is_white"
+    stored = {
+        "n": np.asarray(np.int64(2**62)),
+        "one": np.asarray(np.float32(0)),
+        "limit": np.asarray(np.float32(0.999)),
+    }
+    return _added(
+        helper.make_node("ReduceMin", ["x"], ["darkest"], keepdims=0),
+        helper.make_node("Greater", ["darkest", "limit"], ["is_white"]),
+        node,
+        stored=stored,
+    )
+
+
 def doubling_loop() -> onnx.ModelProto:
     node = _loop([helper.make_node("Concat", ["state", "state"], ["next"], axis=3)], "x", 0)
     return _added(node, stored={"n": np.asarray(np.int64(60)), "always": np.asarray(True)})

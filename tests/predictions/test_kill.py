@@ -104,7 +104,7 @@ def _processes_with(setting: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("script", "error", "words"),
-    [("kill -9 $$", UserError, "signal 9.*--workers"), ("exit 3", RuntimeError, "code 3")],
+    [("kill -9 $$", UserError, "lack of memory.*--workers"), ("exit 3", RuntimeError, "code 3")],
 )
 def test_a_lost_worker_is_explained(
     array: Path,

@@ -16,7 +16,9 @@ from engine.predictions import runner
 from engine.predictions.file import load_predictions, save_predictions
 from engine.predictions.gather import predict
 from engine.target import ImageSet, open_images
+from engine.teacher.importers.onnx import import_graph
 from engine.types import Teacher, UserError
+from tests.hostile.onnx_files import RUNTIME, classifier, loops_on_white
 from tests.tiny_teacher import tiny_teacher
 
 RECIPES = custom_family((4, 8), (100.0,), ("channel",), (False,))
@@ -155,3 +157,47 @@ def test_a_file_that_never_answers_is_ended(
     result = predict(tiny_teacher(), models, images, store=tmp_path / "s", workers=1)
     assert result.names == ("m1",)
     assert "no answer for 4 seconds" in result.missing_reasons[0]
+
+
+@pytest.mark.slow
+def test_files_that_loop_or_swell_cost_themselves(
+    images: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged behind limits of time and memory: the others are judged, and the reasons said."""
+    monkeypatch.setenv("ANCHORPOINT_JUDGE_SECONDS", "2")
+    monkeypatch.setenv("ANCHORPOINT_JUDGE_MEMORY_GB", "1")
+    teacher = tiny_teacher()
+    good = as_file(teacher, tmp_path, "good")
+    np.save(tmp_path / "small.npy", PIXELS[:5, :8, :8])
+    small = open_images(tmp_path / "small.npy")
+    way = replace(teacher.preprocessing, height=8, width=8)
+
+    def hostile(name: str) -> ModelFile:
+        content = RUNTIME[name]().SerializeToString()
+        model = as_file(teacher, tmp_path, name, content)
+        return replace(model, input=InputForm("x", way), output=OutputForm("y", "logits", 4))
+
+    good = replace(hostile("tile"), name="good", path=tmp_path / "fine.onnx")
+    good.path.write_bytes(classifier().SerializeToString())
+    good = replace(good, sha256=hashlib.sha256(good.path.read_bytes()).hexdigest())
+    models = [hostile("endless_loop"), hostile("doubling_loop"), hostile("expand_the_input"), good]
+    stand_in = StandIn(("a", "b", "c", "d"))
+    result = predict(stand_in, models, small, store=tmp_path / "s", workers=1)
+    assert result.names == ("good",)
+    endless, doubling, expanded = result.missing_reasons
+    assert "longer than 2 s for one batch" in endless or "no answer" in endless
+    for reason in (doubling, expanded):
+        assert "\n" not in reason
+
+
+@pytest.mark.slow
+def test_a_teacher_that_loops_on_real_images_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not steady runs in a worker even where the work is small, and its end is one line."""
+    monkeypatch.setenv("ANCHORPOINT_JUDGE_SECONDS", "2")
+    np.save(tmp_path / "white.npy", np.full((3, 8, 8, 3), 255, np.uint8))
+    way = replace(tiny_teacher().preprocessing, height=8, width=8)
+    teacher = import_graph(loops_on_white().SerializeToString(), preprocessing=way)
+    with pytest.raises(UserError, match=r"a model could not be judged: it took longer than|no answer"):
+        predict(teacher, RECIPES[:1], open_images(tmp_path / "white.npy"), store=tmp_path / "s", workers=1)
