@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.recommend.channel import at_labels, likelihoods, signal, unbiased
+from engine.recommend.channel import likelihoods, signal, true_classes
 from engine.recommend.hypotheses import CalibratedPool
 from engine.recommend.shares import learn_shares
 from engine.recommend.trust import ErrorPrior, error_prior
@@ -32,8 +32,9 @@ class Calibrated:
 
     weights (E, H) is the posterior over errors (rates and confused, both (E,)) and hypotheses, from log_prior
     (H,) that charges learned class shares; trust is what was said of the labels; bias (H, K) and expected (H,
-    M) are the pool's with the shares learned. residuals (M, n) are the weighted supervised terms, one per
-    label; belief (n,) is the probability that each observed label is right; effective is how many clean
+    M) are the pool's with the shares learned. usual (M, n) are the losses expected at the labeled images
+    before their label is seen, residuals (M, n) what each label then adds, weighed; n_images is the pool's
+    size; belief (n,) is the probability that each observed label is right; effective is how many clean
     labels these are worth. penalty (M,) is what `auto` adds for outputs that look less like distinct classes,
     by SoftmaxCorr. That takes classes for equally frequent, so it counts as far as the posterior believes
     that, and it fades with labels, clean ones sooner than noisy ones.
@@ -50,7 +51,9 @@ class Calibrated:
     log_prior: Floats
     bias: Floats
     expected: Floats
+    usual: Floats
     residuals: Floats
+    n_images: int
     belief: Floats
     rates: Floats
     confused: Bools
@@ -82,12 +85,11 @@ def calibrate(pool: CalibratedPool, sample: LabeledSample, trust: LabelTrust = "
     by_hypothesis = posterior.weights.sum(axis=0)
     expected = _expected_with(pool, posterior.bias, by_hypothesis)
     anchor = by_hypothesis @ expected
-    # The unbiased loss has about 1 / signal² times the variance of the plain one.
-    effective = sample.n * sum(kind.weight * kind.signal**2 for kind in posterior.kinds)
-    residuals = _residuals(pool, sample, posterior)
+    effective = sample.n * _worth(pool, posterior.weights.sum(axis=1), prior)
+    usual, residuals = _seen(pool, sample, posterior)
     correction = residuals.mean(axis=1) if sample.n else np.zeros(len(anchor))
     half = pool.kappa_labels if trust != "checked" else min(pool.kappa_labels, CHECKED_LABELS)
-    kappa = effective / (effective + half)
+    kappa = sample.n / (sample.n + half)
     return Calibrated(
         scores=anchor + kappa * correction,
         anchor=anchor,
@@ -100,37 +102,26 @@ def calibrate(pool: CalibratedPool, sample: LabeledSample, trust: LabelTrust = "
         log_prior=posterior.log_prior,
         bias=posterior.bias,
         expected=expected,
+        usual=usual,
         residuals=residuals,
-        belief=posterior.belief,
+        n_images=pool.candidates.shape[1],
+        belief=posterior.truth[np.arange(sample.n), sample.labels],
         rates=prior.rates,
         confused=prior.confused,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Kind:
-    """One kind of label error: its posterior weight, mean error rate, the signal that leaves, and its
-    confusion matrix (None: symmetric).
-    """
-
-    weight: float
-    rate: float
-    signal: float
-    confusion: Floats | None
-
-
-@dataclass(frozen=True, eq=False)
 class _Posterior:
     """What the labels say of hypotheses and errors: weights (E, H), references (H, n, K) on the labeled rows,
-    belief (n,) that each label is right, and the kinds of errors.
+    and the true classes (n, K) there.
     """
 
     weights: Floats
     log_prior: Floats
     bias: Floats
     references: Floats
-    belief: Floats
-    kinds: tuple[_Kind, ...]
+    truth: Floats
 
 
 def _weigh(pool: CalibratedPool, sample: LabeledSample, prior: ErrorPrior) -> _Posterior:
@@ -140,47 +131,36 @@ def _weigh(pool: CalibratedPool, sample: LabeledSample, prior: ErrorPrior) -> _P
     log_weights = np.log(likelihood).sum(axis=2) + log_prior + prior.log_odds[:, None]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    right = (1 - prior.rates)[
-        :, None
-    ] * weights  # times the label's chance over its likelihood, summed over (E, H)
-    belief = np.einsum("eh,ehn->hn", right, 1 / likelihood) * at_labels(references, sample.labels)
-    return _Posterior(
-        weights=weights,
-        log_prior=log_prior,
-        bias=bias,
-        references=references,
-        belief=belief.sum(axis=0),
-        kinds=_kinds(pool, weights.sum(axis=1), prior),
-    )
+    truth = true_classes(prior, weights[:, :, None] / likelihood, references, sample.labels, pool.confusion)
+    return _Posterior(weights=weights, log_prior=log_prior, bias=bias, references=references, truth=truth)
 
 
-def _kinds(pool: CalibratedPool, by_rate: Floats, prior: ErrorPrior) -> tuple[_Kind, ...]:
-    """Return the kinds of errors that count, their weights summing to one."""
-    found = []
+def _worth(pool: CalibratedPool, by_rate: Floats, prior: ErrorPrior) -> float:
+    """Return how many clean labels one of these is worth: the square of the signal that errors leave, because
+    a loss made unbiased for them has that many times the variance. Kinds of errors count by their posterior.
+    """
+    worth = 0.0
     for confused, confusion in ((False, None), (True, pool.confusion)):
-        chosen = prior.confused == confused
-        weight = float(by_rate[chosen].sum())
-        if weight > NEGLIGIBLE:
-            rate = float(by_rate[chosen] @ prior.rates[chosen]) / weight
-            left = signal(rate, pool.n_classes, confusion)
-            found.append(_Kind(weight=weight, rate=rate, signal=left, confusion=confusion))
-    total = sum(kind.weight for kind in found)
-    return tuple(
-        _Kind(weight=kind.weight / total, rate=kind.rate, signal=kind.signal, confusion=kind.confusion)
-        for kind in found
-    )
+        weights = np.where(prior.confused == confused, by_rate, 0)
+        total = float(weights.sum())
+        if total > NEGLIGIBLE:
+            worth += total * signal(float(weights @ prior.rates) / total, pool.n_classes, confusion) ** 2
+    return worth
 
 
-def _residuals(pool: CalibratedPool, sample: LabeledSample, posterior: _Posterior) -> Floats:
-    """Return (M, n): the loss at each label, made unbiased for the errors at their mean rate, minus the loss
-    that the mean reference expects there; weighed so that every stratum of the pool has its share.
+def _seen(pool: CalibratedPool, sample: LabeledSample, posterior: _Posterior) -> tuple[Floats, Floats]:
+    """Return the loss expected at each labeled image before its label is seen, (M, n), and by how much the
+    label moves it, (M, n), weighed so that every stratum of the pool has its share.
+
+    A label that is certainly right is taken at its word; one that is probably wrong says little. Undoing the
+    errors on average instead would be free of bias and far too loose: a candidate's loss at a class that it
+    excludes is up to 18 nats, and all of those enter.
     """
     losses = pool.losses(sample.rows)
-    mean = np.einsum("h,hnk->nk", posterior.weights.sum(axis=0), posterior.references)
-    residuals = -np.einsum("nk,mnk->mn", mean, losses)
-    for kind in posterior.kinds:
-        residuals += kind.weight * unbiased(losses, sample.labels, kind.rate, kind.confusion)
-    return np.asarray(residuals * _sample_weights(pool.contest, sample.rows))
+    before = np.einsum("h,hnk->nk", posterior.weights.sum(axis=0), posterior.references)
+    moved = np.einsum("nk,mnk->mn", posterior.truth - before, losses)
+    usual = np.asarray(np.einsum("nk,mnk->mn", before, losses))
+    return usual, np.asarray(moved * _sample_weights(pool.contest, sample.rows))
 
 
 def _penalty(pool: CalibratedPool, evenness: float, effective: float) -> Floats:

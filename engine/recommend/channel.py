@@ -1,5 +1,5 @@
-"""How a true class becomes an observed label: two kinds of error, their likelihood and how to undo them on
-average.
+"""How a true class becomes an observed label: two kinds of error, their likelihood, and what a label says of
+the true class.
 
 Sees arrays only. Errors are symmetric (any other class alike) or confusions (the classes that the references
 mix up on this pool); at error rate η the true class is kept with chance 1-η.
@@ -70,14 +70,25 @@ def signal(rate: float, n_classes: int, confusion: Floats | None) -> float:
     return max(1 - rate - rate * mixing, _LEAST_SIGNAL * (1 - rate))
 
 
-def unbiased(losses: Floats, labels: Ints, rate: float, confusion: Floats | None) -> Floats:
-    """Return (M, n): losses (M, n, K) read at the labels so that, averaged over the errors, they are those at
-    the true class. With channel matrix A (rows: true class) that is Σ_k inverse(A)[y, k]·loss_k.
+def true_classes(
+    prior: ErrorPrior,
+    odds: Floats,
+    references: Floats,
+    labels: Ints,
+    confusion: Floats,
+) -> Floats:
+    """Return what is believed of the true classes once the labels are seen, (n, K), rows summing to one.
+
+    `odds` (E, H, n) are the posterior weights of error and hypothesis over the label's likelihood under them.
+    By Bayes the true class is c with chance r(c)·P(label | c): 1-η at the label itself, beside it η/(K-1) or
+    η·confusion[c, label].
     """
-    n_classes = losses.shape[2]
-    if confusion is None:
-        at_label = losses[:, np.arange(len(labels)), labels]
-        share = rate / (n_classes - 1)
-        return np.asarray((at_label - share * losses.sum(axis=2)) / signal(rate, n_classes, None))
-    inverse = np.linalg.inv((1 - rate) * np.eye(n_classes) + rate * confusion)
-    return np.asarray(np.einsum("mnk,nk->mn", losses, inverse[labels]))
+    n_classes, at = references.shape[2], (np.arange(len(labels)), labels)
+    right = np.tensordot(1 - prior.rates, odds, axes=1) * at_labels(references, labels)
+    wrong = odds * prior.rates[:, None, None]
+    truth = np.einsum("hn,hnk->nk", wrong[~prior.confused].sum(axis=0) / (n_classes - 1), references)
+    if prior.confused.any():
+        confused = np.einsum("hn,hnk->nk", wrong[prior.confused].sum(axis=0), references)
+        truth += confused * confusion[:, labels].T
+    truth[at] = right.sum(axis=0)
+    return np.asarray(truth / truth.sum(axis=1, keepdims=True))

@@ -1,7 +1,7 @@
 """How sure a calibrated choice is: posterior draws of every candidate's loss, and what follows from them.
 
-Sees arrays only. Draws vary the hypothesis (by its posterior) and the labeled sample (Bayesian bootstrap); a
-pick is never changed here.
+Sees arrays only. Draws vary the hypothesis (by its posterior), the labeled sample and the pool (Bayesian
+bootstrap); a pick is never changed here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ N_DRAWS = 512
 # label at full weight was overconfident on development families. These two were set there so that stated
 # probabilities hold.
 TEMPER = 0.25
-SPREAD = 1.5
+SPREAD = 2.0
 SURE = 0.9
 _SAME = 0.05  # share of draws in which a candidate must match the pick to count as indistinguishable from it
 
@@ -56,8 +56,11 @@ def draw_losses(
     n = verdict.residuals.shape[1]
     if n == 0:
         return draws
-    shares = rng.dirichlet(np.ones(n), n_draws) - 1 / n
-    return np.asarray(draws + verdict.kappa * (verdict.correction + SPREAD * shares @ verdict.residuals.T))
+    shares, others = rng.dirichlet(np.ones(n), (2, n_draws)) - 1 / n
+    # The pool is a sample of the target too: its mean is as much surer than that of n images as it is larger.
+    pool = np.sqrt(n / verdict.n_images) * others @ verdict.usual.T
+    labels = verdict.kappa * (verdict.correction + SPREAD * shares @ verdict.residuals.T)
+    return np.asarray(draws + SPREAD * pool + labels)
 
 
 def doubt_of(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.recommend.channel import at_labels, confusions, likelihoods, signal
+from engine.recommend.channel import at_labels, confusions, likelihoods, signal, true_classes
 from engine.recommend.trust import error_prior
 from tests.families import softmax
 
@@ -31,6 +31,32 @@ def test_likelihoods_are_the_channel_applied_to_the_reference() -> None:
         for h in range(3):
             for i, label in enumerate(labels):
                 assert found[e, h, i] == pytest.approx(references[h, i] @ channel[:, label])
+
+
+def test_true_classes_are_bayes_rule() -> None:
+    """Every error and hypothesis by itself, then averaged by weights that are no posterior of anything."""
+    rng = np.random.default_rng(1)
+    references, labels = softmax(rng.normal(size=(3, 5, 4))), rng.integers(0, 4, 5)
+    confusion = confusions(softmax(rng.normal(size=(9, 4))), softmax(rng.normal(size=(9, 4))))
+    prior = error_prior("normal", 4)
+    weights = rng.dirichlet(np.ones(3 * len(prior.rates))).reshape(-1, 3)
+    odds = weights[:, :, None] / likelihoods(prior, references, labels, confusion)
+    expected = np.zeros((5, 4))
+    for e, (rate, confused) in enumerate(zip(prior.rates, prior.confused, strict=True)):
+        wrong = confusion if confused else (np.ones((4, 4)) - np.eye(4)) / 3
+        channel = (1 - rate) * np.eye(4) + rate * wrong
+        for h in range(3):
+            for i, label in enumerate(labels):
+                joint = references[h, i] * channel[:, label]
+                expected[i] += weights[e, h] * joint / joint.sum()
+    np.testing.assert_allclose(true_classes(prior, odds, references, labels, confusion), expected)
+
+
+def test_checked_labels_are_the_true_classes() -> None:
+    references, labels = np.full((2, 3, 4), 0.25), np.array([0, 3, 1])
+    odds = np.full((1, 2, 3), 0.5) / 0.25
+    found = true_classes(error_prior("checked", 4), odds, references, labels, np.eye(4))
+    np.testing.assert_allclose(found, np.eye(4)[labels])
 
 
 def test_a_reference_never_excludes_a_label() -> None:

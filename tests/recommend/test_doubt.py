@@ -1,10 +1,12 @@
 """The doubt around a choice: hand-made draws, limits, and coverage on families whose model is true."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from engine.recommend.calibrated import calibrate
-from engine.recommend.doubt import cheapest_within, doubt_of, doubt_record, draw_losses
+from engine.recommend.doubt import SPREAD, cheapest_within, doubt_of, doubt_record, draw_losses
 from engine.recommend.hypotheses import calibrated_pool
 from engine.rules.statistics import pool_statistics
 from engine.types import LabeledSample
@@ -75,3 +77,13 @@ def test_draws_are_seeded_and_doubt_shrinks_with_labels() -> None:
         pick = int(np.argmin(verdict.scores))
         regrets.append(doubt_of(draws, pick).regret[pick])
     assert regrets[1] < regrets[0] / 2
+
+
+def test_a_small_pool_is_itself_in_doubt() -> None:
+    """A pool of N images adds the standard error of a mean of N, widened as everything else is."""
+    teacher, candidates, labels, _ = family(1)
+    pool = calibrated_pool(teacher, pool_statistics(teacher, candidates))
+    verdict = calibrate(pool, LabeledSample(np.arange(100), labels[:100]))
+    small, endless = (draw_losses(replace(verdict, n_images=n)) for n in (225, 10**15))
+    expected = SPREAD * verdict.usual.std(axis=1) / 15
+    np.testing.assert_allclose((small - endless).std(axis=0), expected, rtol=0.15)

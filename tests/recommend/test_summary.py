@@ -37,7 +37,7 @@ def test_kinship_by_hand() -> None:
     assert kinship(np.array([0.0, 2.0])) < 1e-9
 
 
-@pytest.mark.parametrize(("peers", "n", "follows"), [(False, 10, "teacher"), (True, 10, "consensus")])
+@pytest.mark.parametrize(("peers", "n", "follows"), [(False, 10, "teacher"), (True, 4, "consensus")])
 def test_few_labels_choose_the_reference(peers: bool, n: int, follows: str) -> None:
     predictions = family(1, peers=peers)
     details = choose("auto", predictions, labeled(predictions, n)).details
