@@ -80,6 +80,13 @@ def test_forty_files_with_six_bad_ones(
     for method in ("auto", "ce-combo", "highest-precision"):
         assert main(["select", str(tmp_path / "p.npz"), "--labels", str(labels), "--method", method]) == 0
     assert "picks m" in capsys.readouterr().out
+    # a file that is shipped without its images keeps the decision, and says whose place it takes
+    evidence = ["--predictions", str(tmp_path / "p.npz"), "--method", "auto", "--labels", str(labels)]
+    named = ["--candidate", "m05", "--out", str(tmp_path / "out"), "--store", str(place / "store")]
+    assert main(["export", *teacher, *evidence, *named]) == 0
+    said = json.loads((tmp_path / "out" / "certificate.json").read_text())["evidence"]
+    assert (said["exported"], said["brief"]["pick"]["name"]) == ("m05", "m05")
+    assert said["picked"] == "m05" or "m05 overrides the recommendation" in said["overrides"]
 
 
 def test_without_a_parent_the_files_stand_in(

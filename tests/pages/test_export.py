@@ -182,5 +182,7 @@ def test_neither_labels_nor_choice_nor_budget_hide_a_file(started: Started) -> N
     slider.set_value(slider.max - 5).run()
     assert session.record.budget is not None
     next(b for b in app.button if "optimal transport" in b.label).click().run()
-    assert "Made before 3 new labels" in text_of(go(app, "export"))
+    text = text_of(go(app, "export"))
+    assert "Made before 3 new labels" in text
+    assert "This file is not your choice, which is b2-tensor-q99." in text
     assert (session.folder / "bundle.zip").exists()

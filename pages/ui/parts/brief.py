@@ -63,5 +63,5 @@ def made_before(session: Session, name: str) -> str:
         return ""
     words = since_words(session, "Made", session.record.exported_at, name)
     if session.record.chosen and session.record.chosen != name:
-        words += f" You have chosen {plain(session.record.chosen)} since."
+        words += f" This file is not your choice, which is {plain(session.record.chosen)}."
     return words.strip()

@@ -105,7 +105,7 @@ def card(session: Session, answer: dict[Hashable, Any]) -> None:
         st.caption(
             f"teacher: {plain(names[int(answer['teacher'])])} ({share(answer['teacher_probability'])})  \n"
             f"pick: {plain(names[int(answer['pick'])])} ({share(answer['pick_probability'])})  \n"
-            f"{share(1 - answer['split'])} of the candidates say as the teacher"
+            f"{share(1 - answer['split'])} of the candidates agree with the teacher"
         )
 
 

@@ -28,16 +28,16 @@ _HOW: dict[How, str] = {
 
 def label_source(session: Session) -> None:
     """Labels from the sample, class folders or a CSV, and all of them as a download; typing comes below."""
-    columns = st.columns(2, gap="medium")
-    with columns[0], user_errors():
+    with user_errors():
         _from_the_file(session)
+    with st.container(horizontal=True):
         has_folders = bool(session.checks and session.checks["class_folders"])
         if has_folders and st.button(
             f"Take {FEW_LABELS} labels from the class folders", icon=":material/folder:"
         ):
-            labels_of_folders(session, FEW_LABELS)
-            st.rerun()
-    with columns[1], st.container(horizontal=True):
+            with user_errors():
+                labels_of_folders(session, FEW_LABELS)
+                st.rerun()
         with st.popover("Labels from a CSV", icon=":material/upload_file:"), user_errors():
             _from_a_csv(session)
         if session.rows:

@@ -7,6 +7,8 @@ candidate ringed.
 
 from __future__ import annotations
 
+import math
+
 import altair as alt
 import pandas as pd
 
@@ -16,6 +18,7 @@ BANDS = ("2–3 bits", "4–5 bits", "6–8 bits", "other")
 COLORS = ("#c8372d", "#e07b1f", "#2f6fb5", "#6b7280")
 SHAPES = ("triangle-up", "square", "circle", "diamond")
 HEIGHT = 380
+PAPER = {"light": "#ffffff", "dark": "#12161c"}  # the pages' own colours, as in .streamlit/config.toml
 _RING = 240
 _GRANULARITY_MARKS = {
     "tensor": ("#8a5fb0", "square"),
@@ -42,13 +45,18 @@ def _shape(legend: bool = True) -> alt.Shape:
 
 
 def _log_axis(values: pd.Series) -> alt.Axis:
-    """Ticks at 1, 2 and 5 times powers of ten within the data, so that a log axis is not a thicket of
-    lines.
+    """Ticks at 1, 2 and 5 times powers of ten within the data, so that a log axis is not a thicket of lines;
+    even steps where the data lies between two of those.
     """
     low, high = float(values.min()), float(values.max())
     steps = (1,) if high / max(low, 1e-9) > 300 else (1, 2, 5)
     ticks = [step * 10.0**power for power in range(-6, 4) for step in steps]
-    return alt.Axis(format="~g", values=[tick for tick in ticks if low / 2 <= tick <= high * 2])
+    if sum(low <= tick <= high for tick in ticks) < 2 and high > low:
+        room = (high - low) / 2  # two steps fit whatever the first tick is
+        whole = 10.0 ** math.floor(math.log10(room))
+        step = whole * max(times for times in (1, 2, 5) if times == 1 or times * whole <= room)
+        ticks = [step * at for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return alt.Axis(format="~g", values=[round(tick, 9) for tick in ticks if low / 2 <= tick <= high * 2])
 
 
 def _candidate_tooltip(*more: alt.Tooltip) -> list[alt.Tooltip]:
@@ -106,19 +114,26 @@ def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataF
 
 
 def _named_points(named: pd.DataFrame, x: alt.X, y: alt.Y, ink: str) -> list[alt.Chart]:
-    """Name the picks beside their points, the main one in bold, as far above as the table says."""
+    """Name the picks beside their points, the main one in bold, as far above as the table says. A rim of the
+    page's colour keeps a name readable where it crosses points.
+    """
+    paper = PAPER["dark" if ink.lower() > "#8" else "light"]
     charts = []
     for _, row in named.iterrows():
         is_right = row["side"] == "right"
-        text = alt.Chart(pd.DataFrame([row])).mark_text(
-            align="left" if is_right else "right",
-            dx=8 if is_right else -8,
-            dy=-row["lift"],
-            color=ink,
-            fontSize=12,
-            fontWeight="bold" if row["main"] else "normal",
-        )
-        charts.append(text.encode(x, y, text="label:N"))
+        for rim in (
+            {"stroke": paper, "strokeWidth": 4, "strokeJoin": "round", "color": paper},
+            {"color": ink},
+        ):
+            text = alt.Chart(pd.DataFrame([row])).mark_text(
+                align="left" if is_right else "right",
+                dx=8 if is_right else -8,
+                dy=-row["lift"],
+                fontSize=12,
+                fontWeight="bold" if row["main"] else "normal",
+                **rim,
+            )
+            charts.append(text.encode(x, y, text="label:N"))
     return charts
 
 

@@ -71,8 +71,10 @@ def class_table(effects: pd.DataFrame, class_names: tuple[str, ...]) -> pd.DataF
                 for change, low, high in zip(effects["change"], effects["low"], effects["high"], strict=True)
             ],
             "Labels": effects["labels"],
-            "Teacher ↑ (%)": 100 * effects["before"],
-            "Candidate ↑ (%)": 100 * effects["after"],
+            "Right before → after (%)": [
+                f"{100 * before:.0f} → {100 * after:.0f}"
+                for before, after in zip(effects["before"], effects["after"], strict=True)
+            ],
         }
     )
 
