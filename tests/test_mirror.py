@@ -45,6 +45,7 @@ TESTED_IN = {
     "engine/deploy/ranges.py": "deploy/test_integers.py",
     "engine/deploy/rounding.py": "deploy/test_mended.py",
     "engine/deploy/sensitivity.py": "deploy/test_mixed.py",
+    "engine/deploy/shifting.py": "deploy/test_mended.py",
     "engine/deploy/tailored.py": "deploy/test_running.py",
     "engine/deploy/timing.py": "deploy/test_running.py",
     "engine/deploy/workshop.py": "deploy/test_running.py",

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from engine.types import Floats, UserError
+from engine.family.quantize import n_output_channels
+from engine.types import Floats, Kernel, UserError
 
 CHOICES: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
+FLOAT = 32  # bits of a layer that is left alone
 _SECONDS = 20.0  # for the solver; a gap left then is below what the measurement can tell
 
 
@@ -28,6 +30,13 @@ class LayerTable:
     bits: tuple[int, ...]
     n_bytes: Floats
     harm: Floats
+
+
+def kernel_bytes(kernel: Kernel, bits: int) -> float:
+    """Return what a kernel takes: codes at their true width with one scale a channel, or its floats."""
+    if bits == FLOAT:
+        return 4.0 * kernel.size
+    return kernel.size * bits / 8 + 4 * n_output_channels(kernel)
 
 
 def allocate(table: LayerTable, limit: float) -> dict[str, int]:

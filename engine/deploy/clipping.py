@@ -52,8 +52,8 @@ def nearest_codes(rows: NDArray[np.float32], scales: NDArray[np.float32], bits: 
 def best_scales(
     rows: NDArray[np.float32], bits: int, weight: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:
-    """Return one scale a row of (channels, fan_in); `weight` (fan_in,) says how much each input counts. A row
-    of zeros keeps scale 1.
+    """Return one scale a row of (channels, fan_in); `weight`, (fan_in,) or one a row, says how much each
+    input counts. A row of zeros keeps scale 1.
     """
     top = np.abs(rows).max(axis=1) / np.float32(max_code(bits))
     top = np.where(top > np.finfo(np.float32).tiny, top, np.float32(1))
@@ -61,7 +61,7 @@ def best_scales(
     for share in _FINE if bits <= 4 else _COARSE:
         scales = (top * np.float32(share)).astype(np.float32)
         gaps = (nearest_codes(rows, scales, bits) * scales[:, None] - rows) ** 2
-        errors = gaps.sum(axis=1) if weight is None else gaps @ weight
+        errors = gaps.sum(axis=1) if weight is None else (gaps * weight).sum(axis=1)
         better = errors < least
         best[better], least[better] = scales[better], errors[better]
     return best

@@ -92,7 +92,10 @@ def _notes(plan: IntegerPlan, fused: int, ranges: dict[str, Range]) -> tuple[str
     notes = [f"{fused} of {plan.n_layers} layers run on integers here."]
     if rest:
         listed = ", ".join(f"{n} {op}" for op, n in rest.items())
-        notes.append(f"These operators have no integer kernel in onnxruntime and stay float: {listed}.")
+        notes.append(
+            "These operators stay float, because onnxruntime has no integer kernel for them or for what they"
+            f" stand beside: {listed}."
+        )
     dead = sum(r.high == r.low for r in ranges.values())
     if dead:
         notes.append(

@@ -1,24 +1,41 @@
 """Mixed precision: each layer with the bits that spoil least within a share of the float memory, checked
-against the uniform choice.
+against the uniform candidates that fit there too.
 
 Knows allocation and packing. Knows nothing of labels or of the rest of the family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from engine.deploy.allocation import CHOICES, LayerTable, allocate
+from engine.deploy.allocation import CHOICES, FLOAT, LayerTable, allocate, kernel_bytes
 from engine.deploy.calibration import Calibration
 from engine.deploy.clipping import clipped
-from engine.deploy.sensitivity import Probing, measure, n_probed
+from engine.deploy.sensitivity import Reference, measure
 from engine.deploy.tailored import TailoredModel
 from engine.exports.graph import pack_kernels
 from engine.family.kinds import MixedRecipe
-from engine.family.quantize import Quantized, dequantize
-from engine.types import Floats, Progress, Teacher, UserError
+from engine.family.quantize import Percentiles, Quantized, dequantize, quantize
+from engine.family.recipes import PERCENTILES
+from engine.types import Progress, Recipe, Teacher, UserError
+
+_TRIED_BELOW = 5  # bits: from here on a clip at the least squared error is as near as any
+_SLACK = 1e-6  # of the memory: a share that was a quotient admits what it was made of
+
+Kernels = dict[str, Quantized]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Bits for each layer (`FLOAT`: left alone) and where weights are clipped: at a percentile of every
+    channel, or None for the least squared error.
+    """
+
+    bits: Mapping[str, int]
+    percentile: float | None = None
 
 
 def fixed_bytes(teacher: Teacher) -> float:
@@ -35,78 +52,98 @@ class MixedFactory:
     calibration: Calibration
     store: Path
     on_progress: Progress | None = None
-    _table: LayerTable | None = None
-    _made: dict[tuple[str, int], Quantized] = field(default_factory=dict)
-    _probing: Probing | None = None
-    _reference: Floats | None = None
+    _made: dict[tuple[str, int, float | None], Quantized] = field(default_factory=dict)
 
+    @cached_property
     def table(self) -> LayerTable:
-        """Measure every layer, or find it in the store."""
-        if self._table is None:
-            self._table = measure(self.calibration, self.store, self.on_progress)
-        return self._table
+        """What every layer spoils, measured now or found in the store."""
+        return measure(self.calibration, self.store, self.on_progress)
+
+    @cached_property
+    def _reference(self) -> Reference:
+        return Reference.of(self.calibration)
+
+    @cached_property
+    def _percentiles(self) -> Percentiles:
+        return Percentiles(self.calibration.teacher.weights, PERCENTILES)
 
     def make(self, recipe: MixedRecipe) -> TailoredModel:
         """Build one candidate's file; raise UserError if the share is too small for this teacher."""
-        teacher, bits = self.calibration.teacher, self.bits(recipe)
-        model = pack_kernels(teacher, self.quantized(bits), recipe.slug)
+        teacher, choice = self.calibration.teacher, self.choose(recipe)
+        model = pack_kernels(teacher, self.quantized(choice), recipe.slug)
         return TailoredModel(
             recipe=recipe,
             content=model.SerializeToString(deterministic=True),
-            weight_bytes=fixed_bytes(teacher) + self.n_bytes(bits),
-            facts={"allocation": dict(bits), "calibration_images": list(self.calibration.digests)},
-            notes=(_sentence(bits),),
+            weight_bytes=self.n_bytes(choice),
+            facts={"allocation": dict(choice.bits), "calibration_images": list(self.calibration.digests)},
+            notes=(layers_sentence(choice),),
         )
 
-    def bits(self, recipe: MixedRecipe) -> dict[str, int]:
-        """Return the bits of each layer; raise UserError if the share is too small for this teacher."""
-        teacher = self.calibration.teacher
-        left = recipe.share * teacher.float_bytes - fixed_bytes(teacher)
+    def choose(self, recipe: MixedRecipe) -> Choice:
+        """Return the choice that is nearest to the teacher on calibration images."""
+        return self.nearest(self.choices(recipe), self.quantized)
+
+    def choices(self, recipe: MixedRecipe) -> list[Choice]:
+        """Return what may be nearest within the share: the division of least harm in sum, and the uniform
+        ones, since single layers do not tell how their errors add up. Raises UserError if nothing fits.
+        """
+        limit = recipe.share * self.calibration.teacher.float_bytes * (1 + _SLACK)
         try:
-            return self._best(allocate(self.table(), left), left)
+            found = allocate(self.table, limit - fixed_bytes(self.calibration.teacher))
         except UserError as error:
             raise error.about(recipe.slug) from None
+        uniform = [bits for ends in (False, True) if (bits := self._uniform(limit, ends)) is not None]
+        coarse = [bits for bits in uniform if min(bits.values()) < _TRIED_BELOW]
+        clipped_too = [found, *coarse] if coarse else []
+        return [
+            *(Choice(bits) for bits in (found, *uniform)),
+            *(Choice(bits, percentile) for bits in clipped_too for percentile in PERCENTILES),
+        ]
 
-    def quantized(self, bits: Mapping[str, int]) -> dict[str, Quantized]:
-        """Return every kernel's integers at its own bits."""
+    def nearest(self, choices: Sequence[Choice], made: Callable[[Choice], Kernels]) -> Choice:
+        """Return the choice whose kernels, as `made` makes them, change the teacher's answers least."""
+        if len(choices) == 1:
+            return choices[0]
+        floats = ({name: dequantize(item) for name, item in made(c).items()} for c in choices)
+        distances = [self._reference.distance(kernels) for kernels in floats]
+        return choices[distances.index(min(distances))]
+
+    def quantized(self, choice: Choice) -> Kernels:
+        """Return every kernel's integers at its own bits; those left float are not among them."""
+        kernels = {kernel.name: kernel for kernel in self.calibration.teacher.kernels}
+        for name, bits in choice.bits.items():
+            key, weights = (name, bits, choice.percentile), self.calibration.teacher.weights[name]
+            if bits == FLOAT or key in self._made:
+                continue
+            if choice.percentile is None:
+                self._made[key] = clipped(weights, kernels[name], bits).quantized
+            else:
+                recipe = Recipe(bits, choice.percentile, "channel", False)
+                self._made[key] = quantize(weights, kernels[name], recipe, self._percentiles)
+        widths = {name: bits for name, bits in choice.bits.items() if bits != FLOAT}
+        return {name: self._made[name, bits, choice.percentile] for name, bits in widths.items()}
+
+    def _uniform(self, limit: float, ends: bool) -> dict[str, int] | None:
+        """Return the most bits for all layers that fit, with the first and the last layer float or not."""
+        names = [kernel.name for kernel in self.calibration.teacher.kernels]
+        if ends and len(names) < 3:
+            return None
+        kept = {names[0]: FLOAT, names[-1]: FLOAT} if ends else {}
+        tried = [Choice({**dict.fromkeys(names, bits), **kept}) for bits in CHOICES]
+        fitting = [choice for choice in tried if self.n_bytes(choice) <= limit]
+        return dict(fitting[-1].bits) if fitting else None
+
+    def n_bytes(self, choice: Choice) -> float:
+        """Return what the weights take at these bits: kernels at their true width, scales, and the rest."""
         teacher = self.calibration.teacher
-        for kernel in teacher.kernels:
-            key = (kernel.name, bits[kernel.name])
-            if key not in self._made:
-                self._made[key] = clipped(teacher.weights[kernel.name], kernel, bits[kernel.name]).quantized
-        return {name: self._made[name, width] for name, width in bits.items()}
-
-    def _best(self, found: dict[str, int], left: float) -> dict[str, int]:
-        """Return the allocation found, or the uniform one if that is nearer to the teacher: single layers do
-        not tell how their errors add up.
-        """
-        uniform = self._uniform(left)
-        if uniform is None or uniform == found:
-            return found
-        return min((found, uniform), key=self._distance)
-
-    def _uniform(self, left: float) -> dict[str, int] | None:
-        names = self.table().names
-        fitting = [bits for bits in CHOICES if self.n_bytes(dict.fromkeys(names, bits)) <= left]
-        return dict.fromkeys(names, max(fitting)) if fitting else None
-
-    def n_bytes(self, bits: Mapping[str, int]) -> float:
-        """Return what the kernels take at these bits, scales counted."""
-        table = self.table()
-        places = [table.bits.index(bits[name]) for name in table.names]
-        return float(sum(table.n_bytes[row, place] for row, place in enumerate(places)))
-
-    def _distance(self, bits: Mapping[str, int]) -> float:
-        if self._probing is None or self._reference is None:
-            c = self.calibration
-            n = n_probed(len(c.teacher.kernels), len(c.images))
-            self._probing = Probing.of(c.teacher, c.images[:n], c.batch)
-            self._reference = self._probing.probs({})
-        floats = {name: dequantize(item) for name, item in self.quantized(bits).items()}
-        return self._probing.distance(self._reference, floats)
+        kernels = sum(kernel_bytes(kernel, choice.bits[kernel.name]) for kernel in teacher.kernels)
+        return fixed_bytes(teacher) + kernels
 
 
-def _sentence(bits: Mapping[str, int]) -> str:
-    counts = {width: sum(b == width for b in bits.values()) for width in CHOICES}
-    listed = ", ".join(f"{n} with {width} bits" for width, n in counts.items() if n)
-    return f"Layers: {listed}."
+def layers_sentence(choice: Choice) -> str:
+    """Say how many layers have how many bits, and how they are clipped."""
+    counts = {width: sum(b == width for b in choice.bits.values()) for width in (*CHOICES, FLOAT)}
+    words = {width: "float" if width == FLOAT else f"with {width} bits" for width in counts}
+    listed = ", ".join(f"{n} {words[width]}" for width, n in counts.items() if n)
+    clip = "" if choice.percentile is None else f"; weights clipped at the {choice.percentile:g}th percentile"
+    return f"Layers: {listed}{clip}."

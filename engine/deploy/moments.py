@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
 
 from engine.deploy.calibration import Calibration
 from engine.deploy.ranges import watching
 from engine.family.quantize import channel_rows
-from engine.teacher.kernels import GraphView, Slot, attribute, kernel_at, weight_slots
+from engine.teacher.kernels import GraphView, Way, attribute, kernel_at, way_to, weight_slots
 from engine.types import Floats, Kernel
 
 IMAGES = 64
-_POSITIONS = 196  # of a layer's output in one image that are taken, evenly spaced
+# rows that enter second moments for each input of a layer, and at least: they settle by then
+_ROWS, _FEWEST_ROWS = 8, 2048
 _DAMPING = 0.01  # of the mean second moment, added to the diagonal: few images leave it singular
 MOST_INPUTS = 4700  # a kernel that reads more would need gigabytes of second moments; it is left alone
 
@@ -37,6 +40,7 @@ class Layer:
     order: NDArray[np.int64]  # of the operator's inputs in the kernel's layout
     groups: int
     window: tuple[int, ...]  # the sides of a convolution's kernel
+    n_images: int = IMAGES  # that will be taken in
     mean: NDArray[np.float64] = field(init=False)
     second: NDArray[np.float32] = field(init=False)
     count: int = 0
@@ -56,41 +60,58 @@ class Layer:
         n = ordered.shape[1]
         damping = np.maximum(_DAMPING * np.trace(ordered, axis1=1, axis2=2) / n, 1e-12)
         ordered += damping[:, None, None] * np.eye(n)
-        inverse = np.linalg.inv(ordered)
-        lower = np.linalg.cholesky((inverse + inverse.transpose(0, 2, 1)) / 2)
-        # inverse = lower @ lower.T = U.T @ U, so the upper factor U is the transpose
-        return order, np.ascontiguousarray(lower.transpose(0, 2, 1), np.float32)
+        return order, np.stack([_inverse_factor(one) for one in ordered])
 
     def add(self, values: Floats) -> None:
-        """Take in what the node read for a batch of images."""
-        seen = self._columns(values)[:, :, self.order]
-        self.mean += seen.sum(axis=1, dtype=np.float64)
-        self.second += seen.transpose(0, 2, 1) @ seen
-        self.count += seen.shape[1]
+        """Take in what the node read for a batch of images: all of it for the mean, as many places of each
+        image as they need for the second moments.
+        """
+        most = -(-max(_ROWS * len(self.order), _FEWEST_ROWS) // self.n_images)
+        seen = self._windows(np.asarray(values, np.float32))  # (n, groups, inputs, height, width, *window)
+        n, groups, _, height, width, *window = seen.shape
+        sides = [range(side) for side in window]
+        sums = [seen[..., y, x].sum(axis=(0, 3, 4), dtype=np.float64) for y, x in product(*sides)]
+        self.mean += np.stack(sums, axis=2).reshape(groups, -1)[:, self.order] / (height * width)
+        places = _some(height * width, most)
+        taken = seen[:, :, :, places // width, places % width].transpose(1, 0, 3, 2, 4, 5)
+        columns = np.ascontiguousarray(taken).reshape(groups, n * len(places), -1)[:, :, self.order]
+        for group, rows in enumerate(columns):
+            self.second[group] += rows.T @ rows / np.float32(len(places))
+        self.count += n
 
-    def _columns(self, values: Floats) -> NDArray[np.float32]:
-        """Return the inputs as (groups, n, fan_in), in the operator's order."""
-        if self.node.op_type != "Conv":
-            return np.asarray(values, np.float32).reshape(1, -1, values.shape[-1])
-        return _patches(values, self.node, self.groups, self.window)
+    def _windows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return what meets the weights: a view (n, groups, inputs, height, width, *window)."""
+        if self.node.op_type == "Conv":
+            return _windows(values, self.node, self.groups, self.window)
+        tokens = values.reshape(len(values), -1, values.shape[-1])
+        return tokens.transpose(0, 2, 1)[:, None, :, None, :, None, None]
 
 
-def _patches(
-    values: Floats, node: onnx.NodeProto, groups: int, window: tuple[int, ...]
+def _inverse_factor(matrix: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the upper triangular U with U.T @ U = the inverse of a positive definite matrix."""
+    # turned round, its lower factor becomes A with A @ A.T = matrix and A upper: U is the inverse of A
+    turned = np.linalg.cholesky(matrix[::-1, ::-1])[::-1, ::-1]
+    inverse, problem = dtrtri(turned, lower=0)
+    assert problem == 0  # damping keeps the diagonal above zero
+    return np.ascontiguousarray(inverse, np.float32)
+
+
+def _some(n: int, most: int) -> NDArray[np.int64]:
+    """Return at most so many of n places, seeded: evenly spaced ones could all lie in one column."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:most])
+
+
+def _windows(
+    values: NDArray[np.float32], node: onnx.NodeProto, groups: int, window: tuple[int, ...]
 ) -> NDArray[np.float32]:
-    """Return the windows a convolution sees at some positions: (groups, n * positions, fan_in)."""
     strides, dilations = (
         [int(v) for v in attribute(node, name, [1, 1])] for name in ("strides", "dilations")
     )
     reach = [d * (k - 1) + 1 for k, d in zip(window, dilations, strict=True)]
     padded = np.pad(values, ((0, 0), (0, 0), *_padding(node, values.shape[2:], reach, strides)))
-    seen = np.lib.stride_tricks.sliding_window_view(padded, tuple(reach), axis=(2, 3))
-    seen = seen[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
-    n, channels, height, width = seen.shape[:4]
-    places = np.arange(height * width)[:: max(1, height * width // _POSITIONS)]
-    taken = seen[:, :, places // width, places % width]  # (n, channels, positions, *window)
-    taken = taken.reshape(n, groups, channels // groups, len(places), -1).transpose(1, 0, 3, 2, 4)
-    return np.ascontiguousarray(taken, np.float32).reshape(groups, n * len(places), -1)
+    grouped = padded.reshape(len(padded), groups, -1, *padded.shape[2:])
+    seen = np.lib.stride_tricks.sliding_window_view(grouped, tuple(reach), axis=(3, 4))
+    return seen[..., :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
 
 
 def _padding(
@@ -114,8 +135,11 @@ def collect_moments(calibration: Calibration) -> dict[str, Layer]:
     session = watching(model, values)
     entry = session.get_inputs()[0].name
     inside = [value for value in values if value != entry]
-    for start in range(0, min(IMAGES, len(calibration.images)), calibration.batch):
-        rows = calibration.images[start : start + calibration.batch]
+    n = min(IMAGES, len(calibration.images))
+    for layer in layers.values():
+        layer.n_images = n
+    for start in range(0, n, calibration.batch):
+        rows = calibration.images[start : min(n, start + calibration.batch)]
         seen = {entry: rows, **dict(zip(inside, session.run(inside, {entry: rows}), strict=True))}
         for layer in layers.values():
             layer.add(seen[layer.node.input[0]])
@@ -126,70 +150,60 @@ def collect_moments(calibration: Calibration) -> dict[str, Layer]:
 
 
 def _layers(graph: onnx.GraphProto) -> Iterator[Layer]:
-    """Yield the layers whose weight is the second operand and only transposed on its way, used once."""
+    """Yield the layers whose weight is the second operand, only moved on its way and used once."""
     view = GraphView(graph)
     slots = [(slot, kernel_at(view, slot)) for slot in weight_slots(view)]
     names = [kernel.name for _, kernel in slots if kernel is not None]
     for slot, kernel in slots:
         if kernel is None or names.count(kernel.name) > 1 or slot.index != 1:
             continue
-        perms = _transposes(view, slot)
-        if perms is None:
-            continue
-        shape = kernel.shape
-        for perm in perms:
-            shape = tuple(shape[axis] for axis in perm)
-        order = _input_order(slot.node, kernel, shape, perms)
+        way = way_to(view, slot)
+        assert way is not None  # there is a kernel
+        order = _input_order(slot.node, kernel, way)
         if order is None or len(order) > MOST_INPUTS:
             continue
         is_conv = slot.node.op_type == "Conv"
         groups = int(attribute(slot.node, "group", 1)) if is_conv else 1
-        yield Layer(kernel=kernel, node=slot.node, order=order, groups=groups, window=shape[2:])
+        yield Layer(kernel=kernel, node=slot.node, order=order, groups=groups, window=way.shapes[-1][2:])
 
 
-def _transposes(view: GraphView, slot: Slot) -> list[tuple[int, ...]] | None:
-    """Return the transposes between a stored weight and the operator, first one first; None if it is moved
-    otherwise.
+def _input_order(node: onnx.NodeProto, kernel: Kernel, way: Way) -> NDArray[np.int64] | None:
+    """Return, for each input of a channel row of the kernel, its place among the operator's own; None if the
+    layout is another, or channels lie in another order than the operator has them.
     """
-    perms: list[tuple[int, ...]] = []
-    value = slot.value
-    while value not in view.initializers:
-        move = view.producers[value]
-        if move.op_type != "Transpose":
-            return None
-        perms.insert(0, tuple(attribute(move, "perm", ())))
-        value = move.input[0]
-    return perms
-
-
-def _input_order(
-    node: onnx.NodeProto, kernel: Kernel, shape: tuple[int, ...], perms: list[tuple[int, ...]]
-) -> NDArray[np.int64] | None:
-    """Return, for each input of a channel row of the kernel, its place among the operator's own, whose weight
-    has `shape`; None if the layout is another.
-    """
-    places = _places(node, shape)
+    places = _places(node, way.shapes[-1])
     if places is None:
         return None
-    for perm in perms[::-1]:
-        places = places.transpose(np.argsort(perm))
-    rows = channel_rows(np.ascontiguousarray(places), kernel)
-    return np.ascontiguousarray(rows[0]) if (rows == rows[0]).all() else None
+    inputs, outputs = (
+        channel_rows(np.ascontiguousarray(way.back(array)), kernel)
+        for array in (places.inputs, places.outputs)
+    )
+    if (outputs != np.arange(len(outputs))[:, None]).any() or (inputs != inputs[0]).any():
+        return None
+    return np.ascontiguousarray(inputs[0])
 
 
-def _places(node: onnx.NodeProto, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
-    """Return, in the operator's layout of the weight, which of its inputs each weight multiplies."""
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """In the operator's layout of the weight: which input each weight multiplies, for which output."""
+
+    inputs: NDArray[np.int64]
+    outputs: NDArray[np.int64]
+
+
+def _places(node: onnx.NodeProto, shape: tuple[int, ...]) -> _Places | None:
     if node.op_type == "Conv":
         if len(shape) != 4:
             return None
-        fan_in = int(np.prod(shape[1:]))
-        return np.broadcast_to(np.arange(fan_in).reshape(shape[1:]), shape)
+        inputs = np.arange(int(np.prod(shape[1:]))).reshape(shape[1:])
+        outputs = np.arange(shape[0]).reshape(-1, 1, 1, 1)
+        return _Places(np.broadcast_to(inputs, shape), np.broadcast_to(outputs, shape))
     transposed = node.op_type == "Gemm" and attribute(node, "transA", 0)
     if node.op_type not in ("Gemm", "MatMul") or len(shape) != 2 or transposed:
         return None
-    if node.op_type == "Gemm" and attribute(node, "transB", 0):
-        return np.broadcast_to(np.arange(shape[1]), shape)
-    return np.broadcast_to(np.arange(shape[0])[:, None], shape)
+    rows, columns = (np.broadcast_to(a, shape) for a in np.ogrid[: shape[0], : shape[1]])
+    flipped = node.op_type == "Gemm" and attribute(node, "transB", 0)
+    return _Places(columns, rows) if flipped else _Places(rows, columns)
 
 
 def mean_shift(layer: Layer, change: Floats) -> NDArray[np.float64]:

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.deploy.allocation import CHOICES, LayerTable, monotone
+from engine.deploy.allocation import CHOICES, LayerTable, kernel_bytes, monotone
 from engine.deploy.calibration import Calibration
 from engine.deploy.clipping import Clipped, clipped
-from engine.family.quantize import dequantize, n_output_channels
+from engine.family.quantize import dequantize
 from engine.predictions.job import without_kernels
 from engine.predictions.model import Session, probabilities
 from engine.predictions.store import make_folder, store_key, write_text
@@ -34,6 +34,7 @@ MEASURED: tuple[int, ...] = (
 )
 IMAGES = 64
 _FAMILIES, _FAMILY = 2, 72  # a measurement may cost as much as two families on the calibration split
+_COMPARED = 72  # whole candidates compared for all mixed ones, about
 _VERSION = "1"
 
 
@@ -65,6 +66,25 @@ class Probing:
         return divergence(reference, self.probs(replaced))
 
 
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The teacher's own answers on the images that measurements take, to compare whole candidates with."""
+
+    probing: Probing
+    probs: Floats
+
+    @classmethod
+    def of(cls, calibration: Calibration) -> Reference:
+        """Take as many images as a measurement of the layers takes."""
+        n = n_probed(len(calibration.teacher.kernels), len(calibration.images))
+        probing = Probing.of(calibration.teacher, calibration.images[:n], calibration.batch)
+        return cls(probing, probing.probs({}))
+
+    def distance(self, replaced: dict[str, NDArray[np.float32]]) -> float:
+        """Return how far the teacher is with these kernels in place of its own."""
+        return self.probing.distance(self.probs, replaced)
+
+
 def divergence(reference: Floats, probs: Floats) -> float:
     """Return the mean over images of KL(reference, probs), with the floor that every rule has."""
     if not np.isfinite(probs).all():
@@ -74,10 +94,10 @@ def divergence(reference: Floats, probs: Floats) -> float:
 
 
 def n_probed(n_layers: int, n_calibration: int) -> int:
-    """Return how many images each measurement may take: 64, or fewer where that would exceed two families on
-    the calibration split.
+    """Return how many images each measurement may take: 64, or fewer where layers and whole candidates
+    together would exceed two families on the calibration split.
     """
-    affordable = _FAMILIES * _FAMILY * n_calibration // (n_layers * len(MEASURED))
+    affordable = _FAMILIES * _FAMILY * n_calibration // (n_layers * len(MEASURED) + _COMPARED)
     return max(1, min(IMAGES, n_calibration, affordable))
 
 
@@ -94,10 +114,9 @@ def measure(calibration: Calibration, store: Path, on_progress: Progress | None 
     known = _read(path)
     waiting = [kernel for kernel in teacher.kernels if kernel.name not in known]
     if waiting:
-        probing = Probing.of(teacher, calibration.images[:n], calibration.batch)
-        reference = probing.probs({})
+        reference = Reference.of(calibration)
         with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as threads:
-            tasks = threads.map(lambda kernel: _layer(probing, reference, kernel), waiting)
+            tasks = threads.map(lambda kernel: _layer(reference, kernel), waiting)
             for kernel, harm in zip(waiting, tasks, strict=True):
                 known[kernel.name] = harm
                 write_text(path, json.dumps(known))
@@ -114,12 +133,12 @@ def _read(path: Path) -> dict[str, list[float]]:
     return {name: harm for name, harm in found.items() if len(harm) == len(CHOICES)}
 
 
-def _layer(probing: Probing, reference: Floats, kernel: Kernel) -> list[float]:
+def _layer(reference: Reference, kernel: Kernel) -> list[float]:
     """Return the harm of one layer at every choice of bits: measured, then scaled by the weights' error."""
-    weights = probing.teacher.weights[kernel.name]
+    weights = reference.probing.teacher.weights[kernel.name]
     made: dict[int, Clipped] = {bits: clipped(weights, kernel, bits) for bits in CHOICES}
     harm = {
-        bits: max(0.0, probing.distance(reference, {kernel.name: dequantize(made[bits].quantized)}))
+        bits: max(0.0, reference.distance({kernel.name: dequantize(made[bits].quantized)}))
         for bits in MEASURED
     }
     last = MEASURED[-1]
@@ -131,9 +150,7 @@ def _layer(probing: Probing, reference: Floats, kernel: Kernel) -> list[float]:
 
 def _table(kernels: Sequence[Kernel], harm: dict[str, list[float]]) -> LayerTable:
     values = monotone(np.array([harm[kernel.name] for kernel in kernels]), CHOICES)
-    n_bytes = np.array(
-        [[kernel.size * bits / 8 + 4 * n_output_channels(kernel) for bits in CHOICES] for kernel in kernels]
-    )
+    n_bytes = np.array([[kernel_bytes(kernel, bits) for bits in CHOICES] for kernel in kernels])
     return LayerTable(
         names=tuple(kernel.name for kernel in kernels), bits=CHOICES, n_bytes=n_bytes, harm=values
     )

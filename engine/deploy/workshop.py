@@ -28,7 +28,7 @@ from engine.predictions.runner import ProgressReport
 from engine.predictions.store import commit, is_intact, make_folder, store_key, temporary, write_text
 from engine.types import UserError
 
-_VERSION = "1"  # raise it when a built file could change
+_VERSION = "2"  # raise it when a built file could change
 
 OnProgress = Callable[[ProgressReport], None]
 

@@ -155,53 +155,77 @@ def _channel_ids(slot: Slot, shape: tuple[int, ...]) -> NDArray[np.int32] | None
     return np.broadcast_to(ids, shape)
 
 
-def kernel_at(view: GraphView, slot: Slot) -> Kernel | None:
-    """The kernel behind a weight slot, or None if its channels are not whole axes of one float32
-    initializer.
+@dataclass(frozen=True, eq=False)
+class Way:
+    """How a stored tensor reaches an operator: the moves, first one first, and the shape before each of them
+    and after the last.
+    """
+
+    name: str
+    moves: list[onnx.NodeProto]
+    shapes: list[tuple[int, ...]]
+
+    def back(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Lay an array of the operator's shape out as the stored tensor is."""
+        for node, shape in zip(self.moves[::-1], self.shapes[-2::-1], strict=True):
+            if node.op_type == "Transpose":
+                perm = attribute(node, "perm", tuple(range(len(shape)))[::-1])
+                array = array.transpose(np.argsort(perm))
+            else:
+                array = array.reshape(shape)
+        return array
+
+
+def way_to(view: GraphView, slot: Slot) -> Way | None:
+    """The way from the initializer behind a weight slot, or None if anything but moves of known shape is
+    between.
     """
     origin = _origin(view, slot.value)
     if origin is None:
         return None
     name, moves = origin
-    tensor = view.initializers[name]
-    if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) < 2:
-        return None
-    shapes: list[tuple[int, ...]] = [tuple(tensor.dims)]
+    shapes: list[tuple[int, ...]] = [tuple(view.initializers[name].dims)]
     for node in moves:
         moved = _moved_shape(view, node, shapes[-1])
         if moved is None:
             return None
         shapes.append(moved)
+    return Way(name, moves, shapes)
+
+
+def kernel_at(view: GraphView, slot: Slot) -> Kernel | None:
+    """The kernel behind a weight slot, or None if its channels are not whole axes of one float32
+    initializer.
+    """
+    way = way_to(view, slot)
+    if way is None:
+        return None
+    tensor, shape = view.initializers[way.name], way.shapes[0]
+    if tensor.data_type != onnx.TensorProto.FLOAT or len(shape) < 2:
+        return None
     if slot.node.op_type == "ConvTranspose" and (groups := int(attribute(slot.node, "group", 1))) > 1:
         return (
-            Kernel(name=name, shape=shapes[0], axes=(1,), op="ConvTranspose", groups=groups)
-            if not moves
+            Kernel(name=way.name, shape=shape, axes=(1,), op="ConvTranspose", groups=groups)
+            if not way.moves
             else None
         )
-    axes = _axes_behind(slot, moves, shapes)
-    return None if axes is None else Kernel(name=name, shape=shapes[0], axes=axes, op=slot.node.op_type)
+    axes = _axes_behind(slot, way)
+    return None if axes is None else Kernel(name=way.name, shape=shape, axes=axes, op=slot.node.op_type)
 
 
-def _axes_behind(
-    slot: Slot, moves: list[onnx.NodeProto], shapes: list[tuple[int, ...]]
-) -> tuple[int, ...] | None:
+def _axes_behind(slot: Slot, way: Way) -> tuple[int, ...] | None:
     """Carry the channel numbers back through the moves; the axes along which they change index the output
     channels.
     """
-    ids = _channel_ids(slot, shapes[-1])
-    if ids is None:
+    numbers, shape = _channel_ids(slot, way.shapes[-1]), way.shapes[0]
+    if numbers is None:
         return None
-    n_channels = int(ids.max()) + 1 if ids.size else 0
-    for node, shape in zip(moves[::-1], shapes[-2::-1], strict=True):
-        if node.op_type == "Transpose":
-            perm = attribute(node, "perm", tuple(range(len(shape)))[::-1])
-            ids = ids.transpose(np.argsort(perm))
-        else:
-            ids = ids.reshape(shape)
+    n_channels = int(numbers.max()) + 1 if numbers.size else 0
+    ids = way.back(numbers)
     axes = tuple(axis for axis in range(ids.ndim) if (np.take(ids, [0], axis) != ids).any())
     if not axes:  # a single output channel: its axis has length one and cannot vary
-        axes = tuple(axis for axis, size in enumerate(shapes[0]) if size == 1)[:1]
-    return axes if axes and math.prod(shapes[0][axis] for axis in axes) == n_channels else None
+        axes = tuple(axis for axis, size in enumerate(shape) if size == 1)[:1]
+    return axes if axes and math.prod(shape[axis] for axis in axes) == n_channels else None
 
 
 def find_kernels(graph: onnx.GraphProto) -> tuple[Kernel, ...]:

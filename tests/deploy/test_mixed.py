@@ -14,12 +14,15 @@ from engine.deploy import sensitivity
 from engine.deploy.allocation import LayerTable, allocate, monotone
 from engine.deploy.calibration import Calibration, calibrate_on
 from engine.deploy.clipping import clipped
-from engine.deploy.mixed import MixedFactory
+from engine.deploy.mixed import Choice, MixedFactory
 from engine.deploy.sensitivity import MEASURED, Probing, divergence, measure, n_probed
+from engine.family.cost import weight_bytes
 from engine.family.families import share_at
 from engine.family.kinds import MixedRecipe
-from engine.family.quantize import dequantize
-from engine.types import Kernel, UserError
+from engine.family.quantize import Quantized, dequantize
+from engine.family.recipes import PERCENTILES, custom_family
+from engine.family.weights import quantized_weights
+from engine.types import Kernel, Recipe, UserError
 from tests.tiny_teacher import tiny_teacher
 
 
@@ -109,11 +112,38 @@ def test_a_mixed_candidate_fits_and_is_no_worse_than_uniform(
     probing = Probing.of(teacher, calibration.images, calibration.batch)
     reference = probing.probs({})
 
-    def distance(widths: dict[str, int]) -> float:
-        found = {name: dequantize(item) for name, item in factory.quantized(widths).items()}
+    def distance(choice: Choice) -> float:
+        found = {name: dequantize(item) for name, item in factory.quantized(choice).items()}
         return probing.distance(reference, found)
 
-    assert distance(bits) <= distance(dict.fromkeys(bits, 4)) + 1e-9
+    assert dict(factory.choose(recipe).bits) == bits
+    nearest = distance(factory.choose(recipe))
+    for percentile in (None, 99.0, 99.5, 100.0):
+        assert nearest <= distance(Choice(dict.fromkeys(bits, 4), percentile)) + 1e-9
+
+
+@pytest.mark.parametrize(
+    "recipe", custom_family((3, 4), PERCENTILES, ("channel",), (False, True)), ids=lambda r: r.slug
+)
+def test_every_uniform_candidate_is_within_reach_of_its_own_memory(
+    calibration: Calibration, tmp_path: Path, recipe: Recipe
+) -> None:
+    """At the memory of a candidate of the paper with one scale a channel, that very candidate is among what
+    is compared, its float ends too: so a mixed one is never farther on the images it is chosen on.
+    """
+    teacher, factory = calibration.teacher, MixedFactory(calibration, tmp_path)
+    share = weight_bytes(teacher, recipe) / teacher.float_bytes
+    expected = quantized_weights(teacher, recipe)
+    choices = factory.choices(MixedRecipe(share))
+    assert all(factory.n_bytes(choice) <= share * teacher.float_bytes * 1.00001 for choice in choices)
+    assert any(_same(factory.quantized(choice), expected) for choice in choices)
+
+
+def _same(ours: dict[str, Quantized], theirs: dict[str, Quantized]) -> bool:
+    return set(ours) == set(theirs) and all(
+        np.array_equal(ours[name].codes, item.codes) and np.array_equal(ours[name].scales, item.scales)
+        for name, item in theirs.items()
+    )
 
 
 def test_a_share_below_two_bits_is_refused(calibration: Calibration, tmp_path: Path) -> None:

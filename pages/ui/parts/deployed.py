@@ -104,7 +104,8 @@ def allocation_picture(predictions: Predictions, name: str, weights: dict[str, i
     picture(
         plain(f"{name}: {_widths(bits.values())} per weight, layer by layer"),
         allocation_bars(layers),
-        "One bar per layer. Layers were measured one by one on the calibration images, without labels.",
+        "One bar per layer, 32 bits for one left float. Layers were measured one by one on the calibration"
+        " images, without labels.",
     )
 
 

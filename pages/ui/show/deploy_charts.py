@@ -68,7 +68,7 @@ def allocation_bars(layers: pd.DataFrame) -> Drawing:
         .mark_bar()
         .encode(
             alt.X("place:O", title="layer, from input to output", axis=alt.Axis(labels=len(layers) <= 40)),
-            alt.Y("bits:Q", title="bits per weight", scale=alt.Scale(domain=[0, 8])),
+            alt.Y("bits:Q", title="bits per weight", scale=alt.Scale(domain=[0, max(8, *widths)])),
             alt.Color(
                 "bits:O",
                 scale=alt.Scale(domain=widths, range=[_BITS_COLORS.get(w, "#6b7280") for w in widths]),
