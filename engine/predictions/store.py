@@ -71,15 +71,15 @@ def commit(partial: Path, path: Path) -> None:
     """Move a finished file to its place and record its hash beside it; it counts as done only when both are
     there.
     """
-    write_text(path.with_suffix(".sha256"), _seal(partial, path.name))
+    write_text(path.with_suffix(".sha256"), _seal(partial, path))
     os.replace(partial, path)
 
 
-def _seal(path: Path, name: str) -> str:
-    """A file's hash and the name it was stored under: the results of two models that changed places are no
-    results.
+def _seal(path: Path, place: Path) -> str:
+    """A file's hash, and the name and folder it was stored under: the results of two models, or of one model
+    on two pools, that changed places are no results.
     """
-    return f"{sha256_of(path)} {name}"
+    return f"{sha256_of(path)} {place.parent.name}/{place.name}"
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
@@ -104,7 +104,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 def is_intact(path: Path) -> bool:
     """Say whether the file is there, under the name and with the hash it was stored with."""
     try:
-        return path.with_suffix(".sha256").read_text(encoding="utf-8") == _seal(path, path.name)
+        return path.with_suffix(".sha256").read_text(encoding="utf-8") == _seal(path, path)
     except (OSError, UnicodeDecodeError):
         return False
 

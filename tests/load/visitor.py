@@ -7,6 +7,7 @@ Knows the protocol of the installed Streamlit and nothing of Anchorpoint. Loopba
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -37,8 +38,10 @@ class Visitor:
     """One open tab. The page it is on, its address, and what it saw last."""
 
     def __init__(self, port: int, session: str = "") -> None:
-        self._socket = connect(
-            f"ws://127.0.0.1:{port}/_stcore/stream", subprotocols=["streamlit"], max_size=None, proxy=None
+        stream = f"ws://127.0.0.1:{port}/_stcore/stream"
+        self._open = ExitStack()
+        self._socket = self._open.enter_context(
+            connect(stream, subprotocols=["streamlit"], max_size=None, proxy=None)
         )
         self.query = f"session={session}" if session else ""
         self.pages: dict[str, str] = {}  # address of a page -> its hash
@@ -49,7 +52,7 @@ class Visitor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._socket.close()
+        self._open.close()
 
     @property
     def session(self) -> str:

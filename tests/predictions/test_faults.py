@@ -39,6 +39,16 @@ def test_results_that_changed_places_with_their_hashes_are_no_results(pair: tupl
     assert [read_array(path, SHAPE) for path in pair] == [None, None]
 
 
+def test_a_result_of_another_pool_or_teacher_is_no_result(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    """Folders are named by everything that could change a number; a file moved between two is foreign."""
+    other = tmp_path / "another key" / pair[0].name
+    other.parent.mkdir()
+    for suffix in (".npy", ".sha256"):
+        other.with_suffix(suffix).write_bytes(pair[0].with_suffix(suffix).read_bytes())
+    assert read_array(pair[0], SHAPE) is not None
+    assert read_array(other, SHAPE) is None
+
+
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", bytes(500)])
 def test_a_cut_or_foreign_result_is_no_result(damage: bytes, pair: tuple[Path, Path]) -> None:
     pair[0].write_bytes(damage)

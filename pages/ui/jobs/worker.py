@@ -138,6 +138,9 @@ def work(folder: Path, kind: str, job_id: str) -> None:
             from pages.ui.show.words import in_fields
 
             desk.finish("cancelled" if desk.is_cancelled() else "failed", in_fields(error))
+        except OSError as error:
+            what = f"{Path(error.filename).name} " if error.filename else "a file "
+            desk.finish("failed", f"{what}cannot be read or written ({error.strerror}). Check the disk.")
         finally:
             turn.leave()
 

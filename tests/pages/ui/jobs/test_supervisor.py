@@ -4,6 +4,8 @@ reason.
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pytest
 from engine.types import UserError
 from pages.ui.jobs import control as jobs
 from pages.ui.jobs.control import job_of
+from pages.ui.jobs.tasks import TASKS
+from pages.ui.jobs.worker import Desk, work
 from pages.ui.parts.progress import progress_words
 from pages.ui.workspace.folder import is_locked, new_id
 from tests.pages.ui.jobs.test_control import wait_for
@@ -65,6 +69,24 @@ def test_a_full_disk_is_the_reason_when_no_outcome_could_be_written(
     job = job_of(folder, "predict")
     assert job is not None
     assert (job.state, "disk is full" in job.message) == ("interrupted", True)
+
+
+def test_a_disk_that_fills_up_fails_the_job_in_a_line(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(desk: Desk) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere/secret/results.csv")
+
+    folder, job = visitor(workspace), jobs.Job("study", new_id(), created=time.time())
+    jobs.save_job(folder, job)
+    monkeypatch.setitem(TASKS, "study", full)
+    work(folder, "study", job.id)
+    outcome = job_of(folder, "study")
+    assert outcome is not None
+    assert outcome.state == "failed"
+    assert (
+        outcome.message == "results.csv cannot be read or written (No space left on device). Check the disk."
+    )
 
 
 def test_a_clock_that_is_set_back_does_not_keep_a_lost_job_waiting(workspace: Path) -> None:
