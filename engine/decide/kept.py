@@ -22,12 +22,16 @@ STATISTICS = ("distortion", "confidence", "neg_entropy", "predicted", "trace", "
 ARRAYS = (*STATISTICS, *COSTLY)
 
 
-def kept_arrays(pool: PoolStatistics, *, on_progress: Progress | None = None) -> dict[str, NDArray[Any]]:
+def kept_arrays(
+    pool: PoolStatistics, *, on_progress: Progress | None = None, on_comparison: Progress | None = None
+) -> dict[str, NDArray[Any]]:
     """Make every statistic of a pass, prepare the recommended rule, and return it all by the names in
     ARRAYS.
+
+    The two take about as long: `on_progress` counts candidates, then `on_comparison` parts of the pool.
     """
     pool.need(DISTORTION, BY_ROW, CORRELATION, SPECTRUM, on_progress=on_progress)
-    prepared = calibrated_pool(pool.teacher, pool)
+    prepared = calibrated_pool(pool.teacher, pool, on_progress=on_comparison)
     return {
         **{name: getattr(prepared, name) for name in COSTLY},
         "distortion": pool.distortion,

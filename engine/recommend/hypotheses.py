@@ -18,7 +18,7 @@ from engine.recommend.channel import SMALLEST, confusions_of
 from engine.recommend.streamed import BIG, PoolLosses, StreamedReferences, Weighed, streamed_losses
 from engine.rules.label_free import softmax_corr
 from engine.rules.statistics import FLOOR, PoolStatistics
-from engine.types import Bools, Floats, Ints
+from engine.types import Bools, Floats, Ints, Progress
 
 TEMPERATURES = np.exp(np.linspace(np.log(0.35), np.log(8.0), 13))
 LOG_T_MEAN, LOG_T_SD = 0.1, 0.7  # the best T of most development families lay between 0.6 and 2.4
@@ -109,10 +109,12 @@ def calibrated_pool(
     *,
     floor: float = FLOOR,
     made: Mapping[str, Floats] | None = None,
+    on_progress: Progress | None = None,
 ) -> CalibratedPool:
     """Prepare the rule for teacher (N, K) and the pool's candidates (M, N, K).
 
     `made` gives the fields COSTLY of an earlier preparation of the same pool; then nothing is read.
+    `on_progress` counts sections of the pool, for a family too large to hold.
     """
     log_refs, kin = _references(teacher, pool, floor), kinship(pool.distortion)
     grid = _grid(kin)
@@ -147,7 +149,7 @@ def calibrated_pool(
         )
     balanced = log_refs[:, :: max(1, n_images // _BALANCE_ROWS)]
     bias = _balance(balanced, grid.ref, grid.temperature, grid.evenness)
-    found = _pool_losses(replace(prepared, bias=bias), np.exp(-pool.distortion / HEALTH))
+    found = _pool_losses(replace(prepared, bias=bias), np.exp(-pool.distortion / HEALTH), on_progress)
     return replace(
         prepared,
         bias=bias,
@@ -266,7 +268,7 @@ def _balanced(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats
     return np.asarray(np.log(factors))
 
 
-def _pool_losses(pool: CalibratedPool, health: Floats) -> PoolLosses:
+def _pool_losses(pool: CalibratedPool, health: Floats, on_progress: Progress | None) -> PoolLosses:
     """Return the expected losses, the contest and the references' classes beside the teacher's, over blocks
     of rows.
     """
@@ -281,7 +283,7 @@ def _pool_losses(pool: CalibratedPool, health: Floats) -> PoolLosses:
             confusing=confusing,
             floor=pool.floor,
         )
-        return streamed_losses(pool.log_refs, weighed)
+        return streamed_losses(pool.log_refs, weighed, on_progress)
     n_images, n_classes = pool.candidates.shape[1:]
     step = max(1, _BLOCK // (len(pool.ref) * n_classes))
     total, contest = np.zeros((len(pool.ref), len(pool.candidates))), np.empty(n_images)

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.rules.decoding import Decoder
 from engine.rules.streaming import blocks, side_by_side
-from engine.types import Floats, Ints
+from engine.types import Floats, Ints, Progress
 
 BIG = 1 << 26  # probabilities of a family from which nothing of its size is held
 _BLOCK = 1 << 22  # reference entries held at a time by each core
@@ -95,8 +95,12 @@ class PoolLosses:
     together: Floats
 
 
-def streamed_losses(references: StreamedReferences, hypotheses: Weighed) -> PoolLosses:
-    """Make one pass over blocks of rows; the result does not depend on the number of cores."""
+def streamed_losses(
+    references: StreamedReferences, hypotheses: Weighed, on_progress: Progress | None = None
+) -> PoolLosses:
+    """Make one pass over blocks of rows; the result does not depend on the number of cores. `on_progress`
+    counts sections of the pool.
+    """
     n_images, n_classes = references.shape[1:]
     parts = list(blocks(n_images, n_classes, max(n_classes, _BLOCK // len(hypotheses.ref))))
     # Each section sums for itself, so that threads neither wait for each other nor change the order of sums.
@@ -111,7 +115,7 @@ def streamed_losses(references: StreamedReferences, hypotheses: Weighed) -> Pool
         together=np.zeros((n_sections, n_classes, n_classes)),
         contest=np.empty(n_images),
     )
-    side_by_side(work.run, n_sections, references.candidates.shape[0] * n_images * n_classes)
+    side_by_side(work.run, n_sections, references.candidates.shape[0] * n_images * n_classes, on_progress)
     return PoolLosses(
         expected=work.losses.sum(axis=0) / n_images,
         contest=work.contest,

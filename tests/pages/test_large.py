@@ -36,6 +36,8 @@ def shards(tmp_path: Path, family: Predictions, monkeypatch: pytest.MonkeyPatch)
     """The synthetic family as a folder that counts as large."""
     save_predictions(family, tmp_path / "large")
     monkeypatch.setattr("engine.predictions.stack.BIG_BYTES", 0)
+    monkeypatch.setattr("engine.recommend.hypotheses.BIG", 1)
+    monkeypatch.setattr("engine.recommend.streamed._BLOCK", 20_000)
     return tmp_path / "large"
 
 
@@ -57,6 +59,9 @@ def test_choose_waits_for_the_job_and_then_answers(
     desk = Desk(session.folder)
     weigh_family(desk, str(shards))
     assert desk.stages[71] == (72, 72, "candidates gone through")
+    compared = [stage for stage in desk.stages if stage[2] == "parts of the pool compared"]
+    assert [done for done, *_ in compared] == list(range(1, compared[0][1] + 1))
+    assert len(compared) > 1
     go(app, "choose")
     sample = LabeledSample(np.array(session.rows), np.array(session.labels))
     assert session.decision.recommended.name == choose("auto", family, sample).name

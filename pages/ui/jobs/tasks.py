@@ -269,6 +269,7 @@ def weigh_family(desk: Desk, path: str) -> None:
     kept = kept_arrays(
         statistics_of(predictions),
         on_progress=lambda done, total: desk.report(done, total, stage="candidates gone through"),
+        on_comparison=lambda done, total: desk.report(done, total, stage="parts of the pool compared"),
     )
     desk.report(0, 0, stage="looking for problems")
     problems = np.array(evidence_problems(predictions), dtype=str)
