@@ -234,10 +234,12 @@ def soften(log_refs: Floats, temperature: Floats, bias: Floats) -> Floats:
     """Return softmax(log_refs / T + bias), (H, n, K), for log_refs (H, n, K), temperature (H,) and bias (H,
     K).
     """
-    logits = log_refs / temperature[:, None, None] + bias[:, None]
-    logits -= logits.max(axis=2, keepdims=True)
+    # Log probabilities are floored and at most 0: less the largest bias, no exponential can overflow and none
+    # vanishes, so rows need no maximum of their own.
+    logits = log_refs * (1 / temperature)[:, None, None]
+    logits += (bias - bias.max(axis=1, keepdims=True))[:, None]
     np.exp(logits, out=logits)
-    logits /= logits.sum(axis=2, keepdims=True)
+    logits *= (1 / (logits @ np.ones(logits.shape[2])))[:, :, None]
     return logits
 
 
