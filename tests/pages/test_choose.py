@@ -15,6 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.decide.choose import choose
+from engine.predictions.file import save_predictions
 from engine.types import LabeledSample, Predictions
 from pages.ui.session.labels import mark, reveal_labels, undo
 from pages.ui.session.record import Step
@@ -269,3 +270,14 @@ def test_a_teacher_worse_than_guessing_is_said_first(page: str) -> None:
     assert "worse than guessing" in app.error[0].value
     if page == "choose":
         assert not any(head.value.startswith("Deploy") for head in app.subheader)
+
+
+def test_predictions_without_costs_and_labels_draw_no_empty_picture() -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    bare = replace(session.require_predictions(), cost=None)
+    save_predictions(bare, session.folder / "predictions.npz")
+    reveal_labels(session, 0)
+    assert "nothing to draw yet" in text_of(go(app, "choose"))
+    reveal_labels(session, 25)
+    assert "nothing to draw yet" not in text_of(go(app, "choose"))

@@ -36,6 +36,12 @@ def rule_reasons(decision: Decision) -> None:
 def picture_and_dial(session: Session, decision: Decision) -> None:
     """Candidates on anchor distance against labeled loss, with the dial that trades one for the other."""
     chosen = session.record.chosen or decision.recommended.name
+    if not decision.n_labels and decision.candidates["cost"].isna().all():
+        st.caption(
+            "These predictions have no labels and do not say what a candidate costs, so there is nothing to"
+            " draw yet. Give a few labels on the Target page."
+        )
+        return
     if not decision.n_labels:
         picture(
             memory_finding(decision.candidates),
