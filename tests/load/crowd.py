@@ -39,7 +39,7 @@ def visit(server: Server, number: int, pages: Sequence[str], timeout: float) -> 
         seen = [visitor.open(timeout=timeout), visitor.press(SAMPLE, timeout=timeout)]
         seen += [visitor.open("labels", timeout=timeout)]
         seen += [visitor.give("annotator", string_value=_name(number), timeout=timeout)]
-        seen += [visitor.open(page, timeout=timeout) for page in pages]
+        seen += [visitor.open(page, timeout=timeout) for page in (*pages, "labels")]
         words = "\n".join(page.text + "\n".join(page.values) for page in seen)
         names = frozenset(other for other in range(1000) if _name(other) in words)
         errors = tuple(error for page in seen for error in page.errors)
