@@ -86,10 +86,14 @@ def family_of_files(args: argparse.Namespace, store: Path) -> Family:
         )
     examined = examine_files(finding, Question(_stated(args), None, args.output), keep)
     largest = max(model.n_bytes for model in examined.models)
-    fitting = _within(args.budget, examined, largest)
-    return Family(
-        teacher=_stand_in(args, finding, examined, why), recipes=(), files=fitting, refused=examined.refused
-    )
+    stand_in, fitting = _stand_in(args, finding, examined, why), _within(args.budget, examined, largest)
+    if stand_in.candidate not in (None, *(model.name for model in fitting)):
+        raise UserError(
+            f"{stand_in.candidate} is to stand in for the teacher and does not fit the budget {args.budget}.",
+            "Leave the budget to `select`, or compare with the consensus.",
+            option="budget",
+        )
+    return Family(teacher=stand_in, recipes=(), files=fitting, refused=examined.refused)
 
 
 def _teacher(args: argparse.Namespace, finding: Finding) -> tuple[Teacher | None, UserError | None]:
@@ -181,9 +185,20 @@ def file_records(family: Family, predictions: Predictions) -> list[dict[str, Any
 
 
 def file_lines(records: list[dict[str, Any]]) -> list[str]:
-    """Return one line for every judged file: what it is and how it agrees."""
-    return [
+    """Return one line for every judged file, what it is and how it agrees, and one for every assumption."""
+    assumed: dict[str, list[str]] = {}
+    for record in records:
+        for note in record["notes"]:
+            assumed.setdefault(note, []).append(record["name"])
+    agreed = [
         f"{record['name']}: {record['format']}, {record['bytes'] / 1e6:.2f} MB, agrees on"
         f" {record['agreement']:.1%}{' - no more than chance' if record['at_chance'] else ''}"
         for record in records
     ]
+    return agreed + [f"{_files(names, len(records))}: {note}" for note, names in assumed.items()]
+
+
+def _files(names: list[str], n_files: int) -> str:
+    if len(names) == n_files > 1:
+        return "every file"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -204,9 +204,9 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
     from engine.predictions.split import check_hold_out
 
     store = Path(args.store).expanduser() if args.store else default_store()
+    images = open_images(args.images)  # before the models: they take longer to look into
     family = _family(args, store)
     teacher, preprocessing = family.teacher, family.preprocessing
-    images = open_images(args.images)
     options, bar = PoolOptions(skip_corrupt=args.skip_corrupt, seed=args.seed), progress_bar()
     pool = prepare_pool(images, preprocessing, store, options, on_progress=reading(bar))
     labels = pool_labels(images, pool, teacher, args.labels, args.labels_from_folders)

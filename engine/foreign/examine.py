@@ -6,6 +6,7 @@ Knows the parent's side: no stranger's file is opened here.
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from engine.family.model_file import ModelFile, Refusal
 from engine.foreign.found import IMPORTED, Finding, Found, keep_content
-from engine.foreign.inspection import as_json, from_json
+from engine.foreign.inspection import as_json, read_answers
 from engine.foreign.session import runtime_version
 from engine.guard import guarded, limits_for
 from engine.teacher.guarded import load_guarded
@@ -96,38 +97,47 @@ def _import(path: Path, size: tuple[int, int] | None) -> bytes:
 def _look(
     files: Sequence[Found], question: Question, on_file: Callable[[int], None]
 ) -> dict[str, ModelFile | str]:
-    """Look into files in one child; if it dies, the file it was at is to blame and the rest is looked into
-    again.
+    """Look into files in one child; if it dies, the file it was at is to blame, and another child goes on
+    behind it.
     """
-    if not files:
-        return {}
-    reached = 0
+    answers: dict[str, ModelFile | str] = {}
+    while len(answers) < len(files):
+        done, rest = len(answers), files[len(answers) :]
+        found, why = _until_one_dies(rest, question, lambda n, before=done: on_file(before + n))
+        answers |= dict(zip((file.name for file in rest), found, strict=False))
+        if why is not None:
+            answers[rest[len(found)].name] = why
+    return answers
+
+
+def _until_one_dies(
+    files: Sequence[Found], question: Question, on_file: Callable[[int], None]
+) -> tuple[list[ModelFile | str], str | None]:
+    """Return what one child found out about the leading files, and what ended it at the next one; None if it
+    went through all of them.
+    """
 
     def heard(stage: str, done: int, total: int) -> None:
-        nonlocal reached
         if total:
-            reached = done
             on_file(done)
 
     base = question.preprocessing
-    arguments = {
-        "files": [as_json(file) for file in files],
-        "preprocessing": None if base is None else base.to_json(),
-        "output": question.output,
-    }
-    task = "engine.foreign.inspection:inspect_in_child"
-    limits = limits_for("import")
-    try:
-        with guarded(task, arguments, subject="the file", limits=limits, on_report=heard) as outcome:
-            found = [from_json(answer) for answer in outcome.result]
-    except UserError as error:
-        blamed = files[reached]
-        return {
-            **_look(files[:reached], question, lambda done: None),
-            blamed.name: str(error),
-            **_look(files[reached + 1 :], question, lambda done: on_file(reached + 1 + done)),
+    with tempfile.TemporaryDirectory() as place:  # answers outlive the child that gave them
+        arguments = {
+            "files": [as_json(file) for file in files],
+            "preprocessing": None if base is None else base.to_json(),
+            "output": question.output,
+            "place": place,
         }
-    return dict(zip((file.name for file in files), found, strict=True))
+        task = "engine.foreign.inspection:inspect_in_child"
+        why = None
+        try:
+            with guarded(task, arguments, subject="the file", limits=limits_for("import"), on_report=heard):
+                pass
+        except UserError as error:
+            why = str(error)
+        found = read_answers(Path(place))[: len(files) - (why is not None)]
+    return found, why
 
 
 def _refuse_other_classes(answers: dict[str, ModelFile | str], n_classes: int | None) -> None:

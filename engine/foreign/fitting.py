@@ -113,6 +113,8 @@ def _stated(base: Preprocessing, own: Mapping[str, Any]) -> Preprocessing:
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in own.items()
     }
+    if wrong := next((key for key, value in values.items() if isinstance(value, bool)), None):
+        raise UserError(f"its description states {wrong} {values[wrong]!r}. Give what {wrong} is.")
     for key in ("mean", "std"):
         if isinstance(values.get(key), int | float):
             values[key] = (float(values[key]),) * base.channels

@@ -5,6 +5,7 @@ Knows how a file becomes a description, or a reason why not. Runs inside a guard
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from engine.family.model_file import InputForm, ModelFile, OutputForm, OutputKind
 from engine.files.hashing import sha256_of
+from engine.files.whole_file import whole_file
 from engine.foreign import litert_file, onnx_file
 from engine.foreign.fitting import fit, range_note, read_sidecar, taken_by
 from engine.foreign.found import IMPORTED, Found
@@ -26,23 +28,35 @@ from engine.types import Preprocessing, UserError
 
 _N_IMAGES = 4
 _DTYPES = ("float32", "float16", "float64", "uint8", "int8", "uint16", "int16", "int32", "int64")
+NOT_REPEATABLE = (
+    "it answers the same images differently when it is run twice; judging needs one answer. Export it for"
+    " inference, without random operators."
+)
 _ROUNDING = 1e-3  # of the sum of a row of float probabilities
 
 
 def inspect_in_child(
-    child: Child, files: Sequence[Mapping[str, Any]], preprocessing: str | None, output: str | None
-) -> list[dict[str, Any]]:
-    """Return, for each file (name, path, source, sidecar), its description as JSON or why it is refused."""
+    child: Child,
+    files: Sequence[Mapping[str, Any]],
+    preprocessing: str | None,
+    output: str | None,
+    place: str,
+) -> None:
+    """Leave in `place`, for each file (name, path, source, sidecar), what it is or why it is refused."""
     base = None if preprocessing is None else Preprocessing.from_json(preprocessing)
-    answers = []
     for index, file in enumerate(files):
         stage("reading the file")
         progress(index, len(files))
         try:
-            answers.append({"model": _describe(file, base, output).to_json()})
+            answer = {"model": _describe(file, base, output).to_json()}
         except UserError as error:
-            answers.append({"refused": str(error)})
-    return answers
+            answer = {"refused": str(error)}
+        with whole_file(_answer_path(Path(place), index)) as written:
+            written.write(json.dumps(answer).encode())
+
+
+def _answer_path(place: Path, index: int) -> Path:
+    return place / f"{index}.json"
 
 
 def _describe(file: Mapping[str, Any], base: Preprocessing | None, output: str | None) -> ModelFile:
@@ -52,7 +66,7 @@ def _describe(file: Mapping[str, Any], base: Preprocessing | None, output: str |
     insides = onnx_file.look_into(content) if is_onnx else litert_file.look_into(content)
     stated = {**insides.stated, **({} if file["sidecar"] is None else read_sidecar(Path(file["sidecar"])))}
     taken, notes = _input(insides, base, stated)
-    port = _choose(insides.given, stated.get("output_name") or output)
+    port = _choose(insides.given, output, stated.get("output_name"))
     model = ModelFile(
         name=file["name"],
         path=path,
@@ -98,11 +112,16 @@ def _input(
     return form, (*notes, warning) if warning else notes
 
 
-def _choose(ports: Sequence[Port], wanted: str | None) -> Port:
+def _choose(ports: Sequence[Port], wanted: str | None, stated: str | None) -> Port:
+    """Return the output with the classes: what its owner states, else what is `wanted` of files with
+    several.
+    """
+    listed = ", ".join(repr(port.name) for port in ports)
+    chosen = next((port for port in ports if port.name == (stated or wanted)), None)
+    if stated is not None and chosen is None:
+        raise UserError(f"its description states output_name {stated!r}; it has {listed}. Correct it.")
     if len(ports) == 1:
         return ports[0]
-    listed = ", ".join(repr(port.name) for port in ports)
-    chosen = next((port for port in ports if port.name == wanted), None)
     if chosen is None:
         raise UserError(
             f"it has {len(ports)} outputs ({listed}). Say which holds the classes, here or as output_name in"
@@ -127,7 +146,10 @@ def _output(port: Port, kind: OutputKind, n_classes: int) -> OutputForm:
 def _answers(content: bytes, model: ModelFile) -> NDArray[np.float64]:
     """Return its outputs (n, K) on random images; raise UserError if they are no class scores."""
     images = random_images(_N_IMAGES, model.input.preprocessing, seed=0)
-    raw = FileSession(content, model).outputs(images)
+    session = FileSession(content, model)
+    raw = session.outputs(images)
+    if raw.tobytes() != session.outputs(images).tobytes():
+        raise UserError(NOT_REPEATABLE)
     outputs = np.asarray(raw, np.float64).reshape(len(raw), -1)
     if outputs.shape[1] < 2 or sum(size > 1 for size in raw.shape[1:]) != 1:
         raise UserError(
@@ -164,8 +186,10 @@ def as_json(file: Found) -> dict[str, Any]:
     }
 
 
-def from_json(answer: Mapping[str, Any]) -> ModelFile | str:
-    """Return what the child found: a description, or the reason of a refusal."""
-    if "refused" in answer:
-        return str(answer["refused"])
-    return ModelFile.from_json(answer["model"])
+def read_answers(place: Path) -> list[ModelFile | str]:
+    """Return what a child left: a description or the reason of a refusal for each file up to its end."""
+    found: list[ModelFile | str] = []
+    while (path := _answer_path(place, len(found))).is_file():
+        answer = json.loads(path.read_text(encoding="utf-8"))
+        found.append(str(answer["refused"]) if "refused" in answer else ModelFile.from_json(answer["model"]))
+    return found

@@ -18,7 +18,7 @@ from engine.teacher.graph import model_facts
 from engine.teacher.graph_bounds import every_node, require_batch, require_bounded
 from engine.teacher.importers.onnx import parse
 from engine.teacher.kernels import GraphView
-from engine.teacher.normal_form import value_shape
+from engine.teacher.normal_form import refuse_random, value_shape
 from engine.teacher.outside_data import every_tensor, is_outside
 from engine.types import UserError
 
@@ -83,6 +83,7 @@ def look_into(content: bytes) -> Insides:
     model = parse(content, "it")
     require_bounded(model)
     _refuse_outside(model)
+    refuse_random(model.graph)
     graph = model.graph
     view = GraphView(graph)
     stored = {tensor.name for tensor in graph.initializer}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from engine.family.model_file import RUNTIMES, InputForm, ModelFile, OutputForm
 from engine.target.prepare import input_shape
 from engine.teacher.reason import reason
-from engine.teacher.runtime import FAILURES
+from engine.teacher.runtime import FAILURES, excess
 from engine.types import UserError
 
 _FAILURES: tuple[type[Exception], ...] = (*FAILURES, ValueError, RuntimeError, MemoryError)
@@ -66,6 +66,8 @@ class FileSession:
         try:
             result = self._run(images)
         except _FAILURES as error:
+            if what := excess(error):
+                raise UserError(f"it asks for {what} on images of shape {images.shape}") from None
             raise UserError(f"it fails on images of shape {images.shape}: {reason(error)}") from None
         if result.ndim < 1 or len(result) != size:
             raise UserError(f"it returns shape {result.shape} for {size} images")

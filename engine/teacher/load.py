@@ -5,7 +5,9 @@ Knows the forms a spec can take and what is refused. Each framework's own knowle
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -73,7 +75,8 @@ def load_teacher(spec: str | Path | LoadRequest, **stated: Unpack[Stated]) -> Te
     """
     request = request_of(spec, stated)
     try:
-        teacher = _load(request)
+        with _uncollected():
+            teacher = _load(request)
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
         if package not in _EXTRA:
@@ -86,6 +89,20 @@ def load_teacher(spec: str | Path | LoadRequest, **stated: Unpack[Stated]) -> Te
 
     wanted = request.preprocess(teacher.preprocessing)
     return restate(teacher, preprocessing=None if wanted == teacher.preprocessing else wanted)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Put off the collection of reference cycles: importing a framework and writing a graph down make
+    millions of objects that stay, and going through them again and again takes a fifth of the time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def request_of(spec: str | Path | LoadRequest, stated: Stated) -> LoadRequest:

@@ -58,7 +58,7 @@ def normalize(model: onnx.ModelProto) -> onnx.ModelProto:
     _materialize_weights(model)
     _drop_unused(model.graph)
     _drop_remarks(model.graph)
-    _refuse_random(model.graph)
+    refuse_random(model.graph)
     return model
 
 
@@ -93,7 +93,7 @@ def _refuse_quantized(model: onnx.ModelProto) -> None:
             )
 
 
-def _refuse_random(graph: onnx.GraphProto) -> None:
+def refuse_random(graph: onnx.GraphProto) -> None:
     """Judging needs one answer per image. Drawing may be too rare to show when the model is run twice."""
     for node in every_node(graph.node):
         if node.op_type in _RANDOM:

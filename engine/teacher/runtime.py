@@ -54,10 +54,9 @@ def run(session: Any, images: NDArray[np.float32]) -> Floats:
     try:
         outputs: Floats = np.asarray(session.run(None, {session.get_inputs()[0].name: images})[0])
     except FAILURES as error:
-        if _NO_MEMORY.search(str(error)):
+        if what := excess(error):
             raise UserError(
-                f"the model asks for more memory than it may have on {len(images)} images of shape"
-                f" {images.shape[1:]}{_operator(error)}.",
+                f"the model asks for {what} on {len(images)} images of shape {images.shape[1:]}.",
                 "Give a smaller model; the host's limit is set by ANCHORPOINT_IMPORT_MEMORY_GB.",
             ) from error
         raise UserError(
@@ -67,9 +66,15 @@ def run(session: Any, images: NDArray[np.float32]) -> Floats:
     return outputs
 
 
-def _operator(error: Exception) -> str:
+def excess(error: Exception) -> str:
+    """What a graph asked for that it may not have, in words, with the operator that did; empty if it failed
+    for another reason.
+    """
+    if not _NO_MEMORY.search(str(error)):
+        return ""
     failed = _FAILED_NODE.search(str(error))
-    return f" (its operator {failed[1]} {failed[2]!r})" if failed else ""
+    operator = f" (its operator {failed[1]} {failed[2]!r})" if failed else ""
+    return f"more memory than it may have{operator}"
 
 
 def stored_values(session: Any) -> list[NDArray[Any]]:

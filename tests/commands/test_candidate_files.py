@@ -13,6 +13,8 @@ import pytest
 from PIL import Image
 
 from engine.__main__ import main
+from engine.commands import candidate_files
+from engine.commands.candidate_files import file_lines
 from engine.predictions.file import load_predictions
 from tests.foreign.small_models import CLASSES, SIDE, linear, write_bad
 
@@ -139,12 +141,33 @@ def test_a_file_given_other_images_than_it_was_made_for_is_flagged(
     assert any("wrong agrees with" in problem for problem in result["problems"])
 
 
+def test_what_was_assumed_is_said_once_for_all_it_holds_for() -> None:
+    notes = {"a": ["size"], "b": ["size", "logits"], "c": ["logits"], "d": ["logits"], "e": ["logits"]}
+    records = [
+        {"name": name, "format": "f", "bytes": 1, "agreement": 1.0, "at_chance": False, "notes": said}
+        for name, said in notes.items()
+    ]
+    assert file_lines(records)[5:] == ["a, b: size", "b, c, d and 1 more: logits"]
+    assert file_lines(records[2:])[3:] == ["every file: logits"]
+
+
+def test_images_that_are_not_there_are_said_before_files_are_looked_into(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidate_files, "examine_files", None)
+    options = ["--teacher", "consensus", "--candidates-from", str(place / "models")]
+    assert main(["predict", *options, "--images", "nowhere", "--out", str(place / "no.npz")]) == 2
+    assert "nothing at 'nowhere'" in capsys.readouterr().err
+
+
 def test_what_makes_no_sense_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = ("--candidates-from", str(place / "models"))
     assert "nothing at" in refused(place, capsys, "--teacher", "consensus", "--candidates-from", "nowhere")
     assert "--candidates-from" in refused(place, capsys, "--teacher", "consensus")
     assert "float teacher" in refused(place, capsys, "--teacher", "consensus", *files, "--with-family")
     assert "not a teacher" in refused(place, capsys, "--teacher", "m99", *files)
+    over = ("--teacher", "m03", *files, "--budget", f"{(place / 'models' / 'm03.onnx').stat().st_size - 1}B")
+    assert "m03 is to stand in for the teacher and does not fit" in refused(place, capsys, *over)
     assert "no file fits" in refused(place, capsys, "--teacher", "consensus", *files, "--budget", "10B")
     hopeless = refused(place, capsys, "--teacher", "consensus", *files, "--give-up-hopeless")
     assert "float teacher" in hopeless

@@ -49,6 +49,19 @@ def linear(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def between(model: onnx.ModelProto, node: onnx.NodeProto) -> onnx.ModelProto:
+    """The same model with the mean of what `node` makes (its "r") added before the dense layer."""
+    mean = helper.make_node("ReduceMean", ["r"], ["mean"], keepdims=0)
+    added = helper.make_node("Add", ["m", "mean"], ["moved"])
+    dense = model.graph.node[2]
+    dense.input[0] = "moved"
+    nodes = [*model.graph.node[:2], node, mean, added, *model.graph.node[2:]]
+    kept = [onnx.NodeProto.FromString(one.SerializeToString()) for one in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return model
+
+
 def external(model: onnx.ModelProto) -> onnx.ModelProto:
     """The same model claiming that its weights are in a file outside its folder."""
     tensor = model.graph.initializer[0]

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper, numpy_helper
 
-from engine.family.model_file import ModelFile
-from engine.foreign import session
+from engine.family.model_file import InputForm, ModelFile, OutputForm
+from engine.foreign import inspection, session
 from engine.foreign.examine import Examined, Question, examine_files
 from engine.foreign.found import find_files
 from engine.types import Preprocessing, UserError
-from tests.foreign.small_models import CLASSES, SIDE, linear, write_bad
+from tests.foreign.small_models import CLASSES, SIDE, between, linear, write_bad
 
 BASE = Preprocessing(SIDE, SIDE, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))
 
@@ -79,6 +79,8 @@ def test_several_outputs_need_a_name(folder: Path) -> None:
     assert stated["two"].output.name == "y"
     assert stated["two"].input.preprocessing.scale == 1.0
     assert stated["one"].input.preprocessing == BASE
+    (folder / "one.json").write_text(json.dumps({"output_name": "z"}))
+    assert "states output_name 'z'; it has 'y'" in examine(folder).refused[0].reason
 
 
 def test_six_bad_files_among_forty_cost_six_lines(folder: Path) -> None:
@@ -97,8 +99,9 @@ def test_six_bad_files_among_forty_cost_six_lines(folder: Path) -> None:
 def test_a_file_that_kills_its_process_is_the_only_one_lost(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("a", "killer", "z"):
+    for name in ("a", "killer", "killer2", "z"):
         onnx.save(linear(), folder / f"{name}.onnx")
+    looked = tmp_path / "looked"
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(
@@ -106,15 +109,46 @@ def test_a_file_that_kills_its_process_is_the_only_one_lost(
         "import engine.foreign.inspection as inspection\n"
         "look = inspection._describe\n"
         "def dying(file, *rest):\n"
-        "    if file['name'] == 'killer': os.kill(os.getpid(), signal.SIGSEGV)\n"
+        f"    print(file['name'], file=open({str(looked)!r}, 'a'))\n"
+        "    if file['name'].startswith('killer'): os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    return look(file, *rest)\n"
         "inspection._describe = dying\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{Path.cwd()}:{site}")
     examined = examine(folder)
     assert [model.name for model in examined.models] == ["a", "z"]
-    assert examined.refused[0].name == "killer"
-    assert "SIGSEGV" in examined.refused[0].reason
+    assert [refusal.name for refusal in examined.refused] == ["killer", "killer2"]
+    assert all("SIGSEGV" in refusal.reason for refusal in examined.refused)
+    assert looked.read_text().split() == ["a", "killer", "killer2", "z"]  # none of them twice
+
+
+def test_a_file_that_answers_by_chance_or_asks_for_everything_is_refused(folder: Path) -> None:
+    onnx.save(linear(), folder / "good.onnx")
+    onnx.save(between(linear(), helper.make_node("RandomNormalLike", ["m"], ["r"])), folder / "draws.onnx")
+    huge = between(linear(), helper.make_node("ConstantOfShape", ["far"], ["r"]))
+    huge.graph.initializer.append(numpy_helper.from_array(np.array([10**6, 10**5], np.int64), "far"))
+    onnx.save(huge, folder / "huge.onnx")
+    examined = examine(folder)
+    assert [model.name for model in examined.models] == ["good"]
+    reasons = {refusal.name: refusal.reason for refusal in examined.refused}
+    assert "random numbers (RandomNormalLike" in reasons["draws"]
+    assert re.search("more memory than it may have .*ConstantOfShape", reasons["huge"])
+
+
+def test_a_file_whose_answers_change_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wavering:
+        def __init__(self, *_: object) -> None:
+            self.calls = 0
+
+        def outputs(self, images: np.ndarray) -> np.ndarray:
+            self.calls += 1
+            return np.full((len(images), CLASSES), self.calls, np.float32)
+
+    monkeypatch.setattr(inspection, "FileSession", Wavering)
+    form = InputForm("x", BASE)
+    model = ModelFile("m", Path("m"), "", 0, "litert", form, OutputForm("y", "logits", CLASSES))
+    with pytest.raises(UserError, match="differently when it is run twice"):
+        inspection._answers(b"", model)
 
 
 def test_the_most_common_number_of_classes_wins_without_a_teacher(folder: Path) -> None:
@@ -143,8 +177,6 @@ def test_a_missing_runtime_is_said_with_its_remedy(folder: Path, monkeypatch: py
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_integers_round_half_to_even_and_stay_in_range(dtype: str) -> None:
-    from engine.family.model_file import InputForm, OutputForm
-
     form = InputForm("x", BASE, dtype=dtype, scale=0.5, zero_point=3)
     reals = np.array([0.0, 0.25, 0.75, -1000, 1000, 1.0], np.float32)
     info = np.iinfo(dtype)

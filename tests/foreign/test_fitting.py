@@ -63,6 +63,7 @@ def test_what_the_owner_states_wins() -> None:
         ({"std": [0, 1, 1]}, "std"),
         ({"order": "GBR"}, "RGB or BGR"),
         ({"scale": "big"}, "cannot be used"),
+        ({"scale": True}, "scale True"),
     ):
         with pytest.raises(UserError, match=words):
             fit(BASE, taken_by((1, 3, 224, 224)), stated)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import pickle
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.teacher import load
 from engine.teacher.graph import save
 from engine.teacher.load import load_teacher
 from engine.types import Preprocessing, UserError
@@ -42,6 +44,19 @@ def test_refused_formats_say_why_and_what_instead(suffix: str, tmp_path: Path) -
     path = tmp_path / f"model{suffix}"
     path.write_bytes(pickle.dumps({"a": 1}))
     assert "is refused" in message(path)
+
+
+def test_cycles_are_not_collected_while_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def look(request: object) -> None:
+        seen.append(gc.isenabled())
+        raise UserError("seen")
+
+    monkeypatch.setattr(load, "_load", look)
+    with pytest.raises(UserError, match="seen"):
+        load_teacher("net.onnx")
+    assert (seen, gc.isenabled()) == ([False], True)
 
 
 def test_specs_that_name_nothing_are_refused(tmp_path: Path) -> None:

@@ -42,6 +42,26 @@ def test_the_module_is_left_as_it_was() -> None:
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+def test_one_thread_imports_and_the_others_come_back() -> None:
+    seen: list[int] = []
+
+    class Counting(nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            seen.append(torch.get_num_threads())
+            return images
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        import_module(
+            nn.Sequential(Counting(), nn.Flatten(), nn.Linear(192, 3)), name="n", input_shape=(3, 8, 8)
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(seen) == {1}
+
+
 def test_tied_weights_are_one_kernel() -> None:
     model = Scores(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)))
     model.body[2].weight = model.body[1].weight
