@@ -102,8 +102,12 @@ def _look(
     """
     answers: dict[str, ModelFile | str] = {}
     while len(answers) < len(files):
-        done, rest = len(answers), files[len(answers) :]
-        found, why = _until_one_dies(rest, question, lambda n, before=done: on_file(before + n))
+        rest = files[len(answers) :]
+
+        def went_on(done: int, before: int = len(answers)) -> None:
+            on_file(before + done)
+
+        found, why = _until_one_dies(rest, question, went_on)
         answers |= dict(zip((file.name for file in rest), found, strict=False))
         if why is not None:
             answers[rest[len(found)].name] = why
