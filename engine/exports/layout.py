@@ -20,6 +20,7 @@ vertical-align:top}td:last-child{overflow-wrap:anywhere}th{color:var(--soft);fon
 .room{width:60%}.bar{background:var(--bar);height:.9rem;border-radius:2px}code,pre{font:.85rem/1.5 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
 @media print{:root{--ink:#000;--page:#fff;--line:#bbb;--soft:#444;--bar:#2f6fb0;--ok:#1b7a3d;--bad:#b3261e;--warn:#8a4b00}
 body{margin:0;max-width:none;font-size:11pt}h2,tr,svg,li{break-inside:avoid}h2{break-after:avoid}.wide{overflow:visible}}
+@page{margin:16mm}
 """
 
 

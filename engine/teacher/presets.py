@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from engine.types import Preprocessing
+from engine.types import NOT_STATED, Preprocessing
 
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # torchvision's and timm's, RGB, pixels 0..1
 _CAFFE = (103.939, 116.779, 123.68)  # Keras' "caffe" mode, BGR, pixels 0..255
@@ -55,3 +55,22 @@ def _per_channel(values: tuple[float, ...], n: int) -> tuple[float, ...]:
     if len(values) == n:
         return values
     return values * n if len(values) == 1 else (sum(values) / len(values),) * n
+
+
+# What importers say of the preprocessing they found or assumed: no longer true once a person sets another.
+SAID_BY_IMPORTERS = (
+    NOT_STATED,
+    "preprocess_input is used",
+    "it is given pixels from 0 to 255",
+    "The preprocessing is the one timm states",
+    "Mean and std are those of the file's metadata",
+)
+
+
+def is_about_preprocessing(note: str) -> bool:
+    """Whether a note of a teacher says how its images are prepared.
+
+    >>> is_about_preprocessing(f"No preprocessing was stated: {NOT_STATED}.")
+    True
+    """
+    return any(words in note for words in SAID_BY_IMPORTERS)

@@ -12,9 +12,15 @@ from tests.load.server import serving
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workspace of the app: one folder a session."""
+    return tmp_path_factory.mktemp("browser") / "sessions"
+
+
+@pytest.fixture(scope="module")
+def address(sessions: Path) -> Iterator[str]:
     """The app as `make run` starts it, on a free port, with a workspace of its own."""
-    with serving(tmp_path_factory.mktemp("browser")) as server:
+    with serving(sessions.parent) as server:
         yield f"http://127.0.0.1:{server.port}"
 
 

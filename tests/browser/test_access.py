@@ -1,30 +1,81 @@
-"""Can everybody use it? axe-core over every page, light and dark, and fingers on a phone."""
+"""Can everybody use it? axe-core over every page with real work in it, light and dark, at a desk and on a
+phone; fingers on a phone.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
+from engine.samples import sample_predictions
+from engine.study.protocol.config import StudyConfig
+from engine.study.protocol.run import run_study
 from pages.ui.parts.page import PAGES
 from tests.browser.test_walk import Visitor
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 # Streamlit's own navigation nests lists as axe does not like; nothing of ours can change that.
 _THEIRS = {"exclude": [["[data-testid=stSidebarNav]"]]}
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+_SHARED = "shared"
 
 
-@pytest.fixture(params=["light", "dark"])
-def page(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=request.param)
-    page = context.new_page()
+@pytest.fixture(scope="module")
+def work(browser: Browser, address: str, sessions: Path) -> dict[str, str]:
+    """Addresses of a session that has something on every page: a project put away, labels, a choice, a
+    written file, a study, and a shared decision. By page.
+    """
+    page = browser.new_page(**DESK)
+    visitor = Visitor(page, "axe")
     page.goto(address)
-    page.get_by_role("button", name="Start with this").first.click()
-    page.get_by_text("are ready").wait_for()
-    yield page
+    visitor.click("Start with this")
+    visitor.see("can be quantized")
+    visitor.click("See the recommendation")
+    visitor.click("Use this$")
+    visitor.see("Chosen: ")
+    visitor.click("^\\W*Projects$|Projects")
+    visitor.click("Put it away")
+    visitor.see("Nothing is open now")
+    page.get_by_test_id("stSidebarNavLink").filter(has_text="Teacher").first.click()
+    visitor.click("Start with this")
+    visitor.see("can be quantized")
+    visitor.click("See the recommendation")
+    visitor.click("Use this$")
+    visitor.see("Chosen: ")
+    visitor.click("^\\W*\\w*Share$|Share")
+    visitor.click("Make the link")
+    page.get_by_text("share=").first.wait_for()
+    link = page.get_by_text("share=").first.inner_text()
+    visitor.click("Export it")
+    visitor.click("Write and check the file")
+    visitor.see("the file is the model that was judged")
+    query = page.url.split("?")[1]
+    run_study(
+        [sample_predictions("digits-vit")],
+        sessions / query.split("=")[1].split("&")[0] / "study",
+        StudyConfig(budgets=(10,), rules=("ce-combo", "val-ce", "distortion"), repetitions=2),
+        workers=1,
+    )
+    page.close()
+    places = {name: f"{address}/{name if name != 'teacher' else ''}?{query}" for name in PAGES}
+    return {**places, _SHARED: f"{address}/?share={link.split('share=')[1]}"}
+
+
+@pytest.fixture(
+    params=[(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")],
+    ids=["desk-light", "desk-dark", "phone-light", "phone-dark"],
+)
+def context(request: pytest.FixtureRequest, browser: Browser) -> Iterator[BrowserContext]:
+    screen, scheme = request.param
+    context = browser.new_context(**screen, color_scheme=scheme)
+    yield context
     context.close()
 
 
@@ -37,24 +88,30 @@ def serious(page: Page) -> list[dict[str, Any]]:
     ]
 
 
-def test_no_page_has_a_serious_fault(page: Page) -> None:
-    faults = {}
-    for title, _ in PAGES.values():
-        page.get_by_test_id("stSidebarNavLink").filter(has_text=title).first.click()
-        page.get_by_role("heading", name=title, exact=True).wait_for()
+def test_no_page_has_a_serious_fault(context: BrowserContext, work: dict[str, str]) -> None:
+    page, faults = context.new_page(), {}
+    for name, place in work.items():
+        page.goto(place)
+        title = "Which model to deploy" if name == _SHARED else PAGES[name][0]
+        page.get_by_role("heading", name=title, exact=True).wait_for(timeout=120_000)
         Visitor(page, "axe").settle()
+        assert page.get_by_text("This page needs").count() == 0, f"{name} has nothing to show"
         if found := serious(page):
-            faults[title] = found
+            faults[name] = found
     assert not faults
 
 
-def test_class_buttons_fit_a_finger(browser: Browser, address: str) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page = context.new_page()
-    page.goto(address)
-    page.get_by_role("button", name="Start with this").first.click()
-    page.get_by_text("are ready").wait_for()
-    page.goto(page.url.replace("/?", "/target?"))
+def test_a_phone_is_for_fingers(browser: Browser, work: dict[str, str]) -> None:
+    """The drawer closes after a page is picked, and class buttons are at least 44 px high."""
+    page = browser.new_context(**PHONE).new_page()
+    page.goto(work["choose"])
+    page.get_by_role("heading", name="Choose", exact=True).wait_for(timeout=120_000)
+    page.get_by_test_id("stExpandSidebarButton").click()
+    drawer = page.get_by_test_id("stSidebar")
+    page.wait_for_function("document.querySelector('[data-testid=stSidebar]').ariaExpanded === 'true'")
+    drawer.get_by_test_id("stSidebarNavLink").filter(has_text="Target data").first.click()
+    page.get_by_role("heading", name="Target data", exact=True).wait_for(timeout=120_000)
+    page.wait_for_function("document.querySelector('[data-testid=stSidebar]').ariaExpanded !== 'true'")
     page.get_by_text("What is this?").wait_for()
     heights = page.evaluate(
         "[...document.querySelectorAll('[class*=st-key-label-] button')]"
@@ -62,4 +119,34 @@ def test_class_buttons_fit_a_finger(browser: Browser, address: str) -> None:
     )
     assert heights
     assert min(heights) >= 44
-    context.close()
+    page.context.close()
+
+
+def test_every_picture_says_what_it_shows(browser: Browser, work: dict[str, str]) -> None:
+    page = browser.new_page(**DESK)
+    for name in ("target", "labels", "compare"):
+        page.goto(work[name])
+        page.get_by_role("heading", name=PAGES[name][0], exact=True).wait_for(timeout=120_000)
+        page.locator("[data-testid=stImage] img").first.wait_for(timeout=120_000)
+        alts = page.eval_on_selector_all("[data-testid=stImage] img", "all => all.map(i => i.alt)")
+        assert alts
+        assert all(alt.strip() and alt != "0" for alt in alts), name
+    page.close()
+
+
+def test_the_shared_report_is_one_file_that_prints(
+    browser: Browser, work: dict[str, str], tmp_path: Path
+) -> None:
+    page = browser.new_page(**DESK)
+    page.goto(work[_SHARED])
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download the report").click(timeout=120_000)
+    report = tmp_path / "decision.html"
+    waiting.value.save_as(report)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(report.as_uri())
+    assert asked == [report.as_uri()]
+    sheets = page.pdf(format="A4")
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", sheets)) <= 3
+    page.close()

@@ -87,6 +87,7 @@ def test_no_text_becomes_markup_and_nothing_is_loaded() -> None:
     assert not [name for name in page.attributes if name.startswith("on") or name in ("src", "href")]
     assert "default-src 'none'" in text
     assert "@media print" in text
+    assert "@page{margin:16mm}" in text  # a second sheet begins below its edge
 
 
 def test_a_brief_survives_json_and_a_damaged_one_is_named() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.family.cost import cost
+from engine.teacher.presets import SAID_BY_IMPORTERS
 from engine.teacher.request import LoadRequest
 from engine.types import Recipe, UserError
 from pages.ui.parts.teacher import store_facts
@@ -163,3 +164,19 @@ def test_text_of_strangers_is_shown_as_it_stands() -> None:
     from pages.ui.parts.page import plain
 
     assert plain("a_b [x](http://e) :smile:") == "a\\_b \\[x\\](http\\://e) \\:smile\\:"
+
+
+@pytest.mark.parametrize("note", SAID_BY_IMPORTERS)
+def test_what_was_said_of_the_preprocessing_goes_once_it_is_set(started: Started, note: str) -> None:
+    app = with_sample(open_app())
+    teacher = replace(tiny_teacher(10), notes=(f"As read: {note}.", "It returns logits."))
+    give_teacher(app, teacher)
+    assert note in text_of(app.run())
+    session = session_of(app)
+    edited = replace(teacher.preprocessing, scale=0.5)
+    assert session.teacher is not None
+    store_facts(session, session.teacher, edited, teacher.class_names)
+    text = text_of(app.run())
+    assert note not in text
+    assert "It returns logits." in text
+    assert "set by hand" in text

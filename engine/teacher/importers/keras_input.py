@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from engine.teacher.graph import plain_preprocessing
-from engine.types import Preprocessing, UserError
+from engine.types import NOT_STATED, Preprocessing, UserError
 
 Mode = Literal["caffe", "tf", "torch"]
 
@@ -55,8 +55,8 @@ def state_preprocessing(
         return (
             plain,
             (
-                "No preprocessing was stated and the model is not a known keras.applications family: pixels"
-                " are scaled to 0..1."
+                "No preprocessing was stated and the model is not a known keras.applications family:"
+                f" {NOT_STATED}."
             ),
         )
     name, mode = family

@@ -14,7 +14,7 @@ from engine.decide.tables import contenders, dial_table, iso_score_line
 from engine.decide.titles import rule_title
 from engine.types import Choice, Predictions
 from pages.ui.parts.label_advice import check_these
-from pages.ui.parts.page import ink, picture, plain
+from pages.ui.parts.page import chart_text, ink, picture, plain
 from pages.ui.session.state import Session
 from pages.ui.show.charts import choice_scatter, dial_curve, memory_scatter
 from pages.ui.show.tables import picks_table, records
@@ -116,7 +116,11 @@ def turn_dial(session: Session, combo: Choice, dial: pd.DataFrame, decision: Dec
         session.choose(row["pick"], "dial")
         st.rerun()
     if combo.cv_losses is not None:
-        st.altair_chart(dial_curve(dial, at, ink()), width="stretch", alt="held-out loss by coefficient")
+        st.altair_chart(
+            dial_curve(dial, at, ink()).configure(**chart_text()),
+            width="stretch",
+            alt="held-out loss by coefficient",
+        )
         st.caption(
             "Loss on labels held out in turn, for each setting of the dial. The dark point is the best."
         )

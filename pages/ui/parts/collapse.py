@@ -7,7 +7,6 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from engine.decide.titles import rule_title
 from engine.diagnose.collapse import CollapseReport, reliability_table
 from engine.diagnose.collapse_words import (
     collapsed_title,
@@ -20,7 +19,7 @@ from pages.ui.parts.page import ink, link, picture, plain
 from pages.ui.session.state import Session
 from pages.ui.show.collapse_charts import confidence_scatter, reliability_diagram
 from pages.ui.show.tables import records
-from pages.ui.show.words import counted, number, share
+from pages.ui.show.words import counted, number, share, short_title
 
 _FAIR = 300  # labels from which 15 bins hold enough images for their error to be taken as it is
 
@@ -83,7 +82,7 @@ def reliability_part(session: Session, report: CollapseReport) -> None:
     choices = session.decision.choices
     models = {
         "teacher": None,
-        rule_title("ce-combo"): choices["ce-combo"].index,
+        short_title("ce-combo"): choices["ce-combo"].index,
         "direct validation": choices["val-ce"].index,
     }
     predictions = session.require_predictions()

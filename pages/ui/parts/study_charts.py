@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import streamlit as st
 
-from pages.ui.parts.page import WIDE, plain
+from pages.ui.parts.page import WIDE, chart_text, plain
 from pages.ui.show.words import short_title, with_titles
 
 _NAMING = ("rule", "domain", "sort")  # where a specification holds names of rules: data, scales and orders
@@ -40,6 +40,8 @@ def page_chart(chart: Any) -> tuple[str, dict[str, Any]]:
 def show_chart(name: str, title: str, spec: dict[str, Any]) -> None:
     """Show a chart under its finding. Panels side by side may be wider than the screen: they scroll."""
     st.markdown(f"**{plain(title)}**")
+    config = {key: {**spec["config"].get(key, {}), **text} for key, text in chart_text().items()}
+    spec = {**spec, "config": {**spec["config"], **config}}
     with st.container(key=f"{WIDE}-{name}" if "facet" in spec else None):
         st.vega_lite_chart(spec=spec, width="stretch", alt=title)
 

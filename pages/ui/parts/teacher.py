@@ -12,9 +12,9 @@ import streamlit as st
 
 from engine.samples import SAMPLES
 from engine.teacher.facts import facts_of
-from engine.teacher.presets import PRESETS, apply_preset
+from engine.teacher.presets import PRESETS, apply_preset, is_about_preprocessing
 from engine.teacher.request import Layout, LoadRequest, parse_size
-from engine.types import NOT_STATED, Preprocessing, TeacherFacts, UserError
+from engine.types import Preprocessing, TeacherFacts, UserError
 from pages.ui.parts.page import user_errors
 from pages.ui.parts.projects import load_with_care
 from pages.ui.session.actions import as_read, open_sample
@@ -181,7 +181,7 @@ def store_facts(
         )
     notes = teacher.notes
     if preprocessing != teacher.preprocessing:
-        notes = (*(note for note in notes if NOT_STATED not in note and note != _BY_HAND), _BY_HAND)
+        notes = (*(note for note in notes if not is_about_preprocessing(note) and note != _BY_HAND), _BY_HAND)
     edited = replace(teacher, preprocessing=preprocessing, class_names=class_names, notes=notes)
     write_json(session.folder / "outline.json", facts_of(edited))
     if preprocessing != teacher.preprocessing:

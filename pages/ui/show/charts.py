@@ -314,5 +314,5 @@ def size_bars(sizes: pd.DataFrame) -> Drawing:
         legend=None,
     )
     bars = alt.Chart(sizes).mark_bar(cornerRadiusEnd=3).encode(x, y, color, tooltip=["what:N", "size:N"])
-    words = alt.Chart(sizes).mark_text(align="left", dx=5, color="#8a94a3").encode(x, y, text="size:N")
+    words = alt.Chart(sizes).mark_text(align="left", dx=5).encode(x, y, text="size:N")
     return alt.layer(bars, words).properties(height=150)
