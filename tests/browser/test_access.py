@@ -5,6 +5,7 @@ phone; fingers on a phone.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,26 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from engine.samples import sample_predictions
 from engine.study.protocol.config import StudyConfig
 from engine.study.protocol.run import run_study
+from pages.ui.jobs.control import Job, job_file, lock_file, save_job
 from pages.ui.parts.page import PAGES
+from pages.ui.workspace.folder import locked
 from tests.browser.test_walk import Visitor
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 # Streamlit's own navigation nests lists as axe does not like; nothing of ours can change that.
 _THEIRS = {"exclude": [["[data-testid=stSidebarNav]"]]}
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+# A phone also says that it is one: Streamlit closes its drawer by that.
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+    "user_agent": (
+        "Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0"
+        " Mobile Safari/537.36"
+    ),
+}
+_DRAWER = "document.querySelector('[data-testid=stSidebar]').getBoundingClientRect().right"
 _SHARED = "shared"
 
 
@@ -108,10 +121,10 @@ def test_a_phone_is_for_fingers(browser: Browser, work: dict[str, str]) -> None:
     page.get_by_role("heading", name="Choose", exact=True).wait_for(timeout=120_000)
     page.get_by_test_id("stExpandSidebarButton").click()
     drawer = page.get_by_test_id("stSidebar")
-    page.wait_for_function("document.querySelector('[data-testid=stSidebar]').ariaExpanded === 'true'")
+    page.wait_for_function(f"{_DRAWER} > 200")
     drawer.get_by_test_id("stSidebarNavLink").filter(has_text="Target data").first.click()
     page.get_by_role("heading", name="Target data", exact=True).wait_for(timeout=120_000)
-    page.wait_for_function("document.querySelector('[data-testid=stSidebar]').ariaExpanded !== 'true'")
+    page.wait_for_function(f"{_DRAWER} <= 1")
     page.get_by_text("What is this?").wait_for()
     heights = page.evaluate(
         "[...document.querySelectorAll('[class*=st-key-label-] button')]"
@@ -149,4 +162,22 @@ def test_the_shared_report_is_one_file_that_prints(
     assert asked == [report.as_uri()]
     sheets = page.pdf(format="A4")
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b", sheets)) <= 3
+    page.close()
+
+
+def test_a_running_job_is_seen_from_every_page(
+    browser: Browser, work: dict[str, str], sessions: Path
+) -> None:
+    """With its time left, in the sidebar. This test holds the job's lock, as its process would."""
+    folder = sessions / work["teacher"].split("session=")[1].split("&")[0]
+    run = Job("predict", "x", state="running", done=3, total=10, seconds_left=130, created=time.time())
+    save_job(folder, run)
+    page = browser.new_page(**DESK)
+    with locked(lock_file(folder, "predict")):
+        for name in PAGES:
+            page.goto(work[name])
+            sidebar = page.get_by_test_id("stSidebar")
+            sidebar.get_by_text("30 % · about 2 min left").first.wait_for(timeout=120_000)
+            assert sidebar.get_by_text("Running the family").count() == 1
+    job_file(folder, "predict").unlink()
     page.close()
