@@ -76,7 +76,7 @@ def test_a_limit_on_time_and_the_pictures(tmp_path: Path) -> None:
     with deployed(tmp_path).open("rb") as file:
         open_predictions(session, file, "deployed.npz")
     text = text_of(go(app, "choose"))
-    assert "beaten by none in memory, time and quality" in text
+    assert "beaten by no other in memory, time and" in text
     assert "on the processor that ran the candidates" in text
     assert "4 of 4 candidates are within" in text
     slider = next(item for item in app.slider if str(item.key).startswith("latency-"))
@@ -88,7 +88,7 @@ def test_a_limit_on_time_and_the_pictures(tmp_path: Path) -> None:
     assert session.record.max_latency is None
     session.change(keep=Step.CHOICE, chosen="mix-0.14")
     text = text_of(go(app, "choose"))
-    assert "mix-0.14: bits where they matter, 3 to 8" in text
+    assert "mix-0.14: 3 to 8 bits per weight, layer by layer" in text
     assert "with its weights kept packed in memory" in text
 
 
@@ -106,7 +106,7 @@ def test_predictions_without_times_show_neither(tmp_path: Path) -> None:
     with (tmp_path / "plain.npz").open("rb") as file:
         open_predictions(session_of(app), file, "plain.npz")
     text = text_of(go(app, "choose"))
-    assert "beaten by none" not in text
+    assert "beaten by no other" not in text
     assert not [item for item in app.slider if str(item.key).startswith("latency-")]
 
 
