@@ -16,6 +16,8 @@ from engine.types import Teacher, UserError
 
 _EXAMPLES = {"mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225"}
 
+_MAX_NAMES = 1 << 24  # bytes of a file of class names
+
 
 def add_teacher_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `--teacher` and everything that may be stated beside it."""
@@ -76,9 +78,15 @@ def read_class_names(path: str | None) -> tuple[str, ...] | None:
     if path is None:
         return None
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        # a pipe or a device is no file, and would keep us waiting
+        size = Path(path).stat().st_size if Path(path).is_file() else _MAX_NAMES + 1
+        lines = Path(path).read_text(encoding="utf-8").splitlines() if size <= _MAX_NAMES else None
     except (OSError, UnicodeDecodeError):
-        raise UserError(f"{path} cannot be read as text. Give a file with one class name per line.") from None
+        lines = None
+    if lines is None:
+        raise UserError(
+            f"{path} cannot be read as text of at most 16 MB. Give a file with one class name per line."
+        )
     return tuple(line.strip() for line in lines if line.strip())
 
 

@@ -26,11 +26,14 @@ from engine.foreign.session import FileSession, runtime_version
 from engine.guard import Child, guarded, limits_for, stage
 from engine.predictions.model import file_probabilities, read_judged
 from engine.target import input_shape
+from engine.teacher.reason import reason
 from engine.types import Floats, UserError
 
 FORMAT = "anchorpoint model file 1"
 CERTIFICATE, IMAGES = "certificate.json", "images.npy"
 SAME, OTHER = 1e-6, 1e-3  # largest difference in probability: in the runtime it was judged with, in another
+_FIELDS = {"model": dict, "probabilities": list, "judged": bool, "inputs": str, "runtime": str}
+_AGAIN = "Copy the export again, or ask for a new one."
 _MAX_CERTIFICATE = 16 * 10**6
 _IMPORT = "from engine.exports.bundle_predict import prepare  # in a bundle, its text stands here\n"
 
@@ -101,12 +104,33 @@ def verify_file(path: str | Path) -> Verification:
     """
     folder = Path(path).absolute()
     facts = _read(folder)
-    model = ModelFile.from_json(json.dumps(facts["model"]))
+    model, expected = _promised(facts)
     checks = [_check_hashes(folder, facts)]
     if checks[0].passed:
         answers = run_guarded(replace(model, path=folder / facts["file"]), folder / IMAGES)
-        checks.append(_check_answers(np.array(facts["probabilities"]), answers, facts))
+        checks.append(_check_answers(expected, answers, facts))
     return Verification(all(check.passed for check in checks), tuple(checks), model.name)
+
+
+def _promised(facts: Mapping[str, Any]) -> tuple[ModelFile, Floats]:
+    """Return the model that a stranger's certificate describes and the answers it promises; raise UserError
+    naming the first field that cannot be read.
+    """
+    for name, kind in _FIELDS.items():
+        if not isinstance(facts.get(name), kind):
+            raise UserError(f"the certificate's field {name} is missing or of another kind.", _AGAIN)
+    try:
+        model = ModelFile.from_json(json.dumps(facts["model"]))
+        runtime_version(model.runtime)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"the certificate's field model describes no model file ({reason(error)}).", _AGAIN
+        ) from None
+    try:
+        expected = np.array(facts["probabilities"], np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise UserError("the certificate's field probabilities is no table of numbers.", _AGAIN) from None
+    return model, expected
 
 
 def script() -> str:
@@ -178,7 +202,7 @@ def _check_answers(expected: Floats, answers: Floats, facts: Mapping[str, Any]) 
 def _read(folder: Path) -> dict[str, Any]:
     path = folder / CERTIFICATE
     try:
-        if path.is_symlink() or path.stat().st_size > _MAX_CERTIFICATE:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_CERTIFICATE:
             raise ValueError
         facts = json.loads(path.read_text(encoding="utf-8"))
         if facts["file"] not in ("model.onnx", "model.tflite") or not isinstance(facts["files"], dict):

@@ -79,8 +79,8 @@ def _key(path: str | Path, *, private: bool) -> Any:
         ) from None
     wanted = Ed25519PrivateKey if private else Ed25519PublicKey
     try:
-        if Path(path).stat().st_size > _MAX_KEY_BYTES:
-            raise ValueError("too large")
+        if Path(path).stat().st_size > _MAX_KEY_BYTES or not Path(path).is_file():
+            raise ValueError("too large, or a pipe that would keep us waiting")
         content = Path(path).read_bytes()
         key: Any = (
             serialization.load_pem_private_key(content, None)

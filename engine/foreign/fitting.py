@@ -155,6 +155,8 @@ def range_note(form: InputForm) -> str | None:
 def read_sidecar(path: Path) -> dict[str, Any]:
     """Return what a NAME.json states about the model beside it; raise UserError if it is not understood."""
     try:
+        if not path.is_file():  # a pipe would keep us waiting
+            raise OSError
         with path.open("rb") as file:
             content = file.read(_MAX_SIDECAR + 1)
         stated = json.loads(content) if len(content) <= _MAX_SIDECAR else None

@@ -117,6 +117,8 @@ def _open_shard(folder: Path, path: Path) -> _Opened:
     """Return where a shard's values lie, their shape and type, without reading them."""
     shown = path.relative_to(folder)
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("a pipe or a device would keep us waiting")
         with path.open("rb") as file:
             header = read_header(file)
         n_bytes = path.stat().st_size - header.offset

@@ -142,6 +142,8 @@ def open_images(path: str | Path, *, limits: Limits | None = None) -> ImageSet:
             f"there is nothing at {str(path)!r}. Give the path of a folder, a .zip, an .npy or an .npz with"
             " images."
         )
+    if not path.is_dir() and not path.is_file():  # a pipe or a device would keep us waiting
+        raise UserError(f"{path.name!r} is no regular file. Give a folder, a .zip, an .npy or an .npz.")
     suffix = path.suffix.lower()
     if path.is_dir():
         return _with_folders(FolderSource(path, bounds), "folder")

@@ -17,7 +17,7 @@ from PIL import Image
 
 from engine.__main__ import main
 from engine.exports import foreign_predict
-from engine.exports.foreign import is_file_export, verify_file
+from engine.exports.foreign import _promised, _read, is_file_export, verify_file
 from engine.predictions.file import load_predictions
 from engine.samples import FOLDER, sample_target
 from engine.types import UserError
@@ -119,3 +119,28 @@ def test_what_cannot_be_shipped_is_said(
     evidence = ["--predictions", str(place / "p.npz"), "--candidate", "static-qdq"]
     assert main(["export", *changed, *evidence, "--out", str(tmp_path / "c")]) == 2
     assert "judged another" in capsys.readouterr().err
+
+
+def test_any_value_anywhere_is_read_or_refused_in_a_sentence(place: Path, tmp_path: Path) -> None:
+    """Every field of the certificate, and of the model it describes, by every kind of value."""
+    folder = tmp_path / "forged"
+    shutil.copytree(place / Path(NAMES[0]).stem, folder)
+    genuine = json.loads((folder / "certificate.json").read_text())
+    assert _promised(genuine)[0].name
+    fields = [(key,) for key in genuine] + [("model", key) for key in genuine["model"]]
+    fields += [("model", part, key) for part in ("input", "output") for key in genuine["model"][part]]
+    refused = 0
+    for path in fields:
+        for value in (None, True, -1, 1e308, "x\n", [], {}, [[]], [[1], [1, 2]], {"a": None}, 2**70):
+            facts = json.loads(json.dumps(genuine))
+            holder = facts
+            for key in path[:-1]:
+                holder = holder[key]
+            holder[path[-1]] = value
+            (folder / "certificate.json").write_text(json.dumps(facts))
+            try:
+                _promised(_read(folder))
+            except UserError as error:
+                refused += 1
+                assert len(str(error).splitlines()) == 1, (path, value)  # noqa: PT017
+    assert refused > 60

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,12 +51,12 @@ def plan(
     digests: dict[str, str] = {}
     listed = None if grouping is None else set(grouping["family"])
     for family, path in zip(_family_names(files), map(Path, files), strict=True):
-        if path.resolve() in seen:
-            skipped.append(Skipped(family, f"{path.name} was given twice; it counts once."))
-        elif not path.exists():
+        if not path.is_file() and not path.is_dir():  # a pipe would keep us waiting
             skipped.append(
                 Skipped(family, f"{path} is not a file. Give an .npz file or a predictions folder.")
             )
+        elif path.resolve() in seen:
+            skipped.append(Skipped(family, f"{path.name} was given twice; it counts once."))
         elif listed is not None and family not in listed:
             skipped.append(
                 Skipped(family, "the groups file has no line for it. Add one, or leave the file out.")
@@ -83,7 +84,9 @@ def _family_names(files: Sequence[str | Path]) -> list[str]:
     """A family is called by its file's stem; where stems repeat, the folder's name goes before, then a number
     after.
     """
-    paths = [Path(file).resolve() for file in files]
+    paths = [
+        Path(os.path.realpath(file)) for file in files
+    ]  # unlike `resolve`, content with a link to itself
     count = Counter(path.stem for path in set(paths))
     names: dict[Path, str] = {}
     for path in paths:
