@@ -129,6 +129,8 @@ TESTED_IN = {
     "pages/ui/session/grounds.py": "pages/test_shared.py",
     "pages/ui/session/label_space.py": "pages/test_target.py",
     "pages/ui/session/labels.py": "pages/test_target.py",
+    "pages/ui/session/evidence.py": "pages/ui/session/test_state.py",
+    "pages/ui/session/work.py": "pages/ui/session/test_state.py",
     "pages/ui/session/record.py": "pages/ui/session/test_state.py",
     "pages/ui/workspace/folder.py": "pages/ui/session/test_state.py",
     "pages/ui/workspace/project_file.py": "pages/ui/workspace/test_projects.py",

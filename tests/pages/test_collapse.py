@@ -50,6 +50,6 @@ def test_a_rerun_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     # a page's own file is read again on every run and binds its names anew; its parts are modules, bound once
     monkeypatch.setattr("engine.diagnose.collapse.collapse_report", refuse)
     monkeypatch.setattr("pages.ui.parts.collapse.reliability_table", refuse)
-    monkeypatch.setattr("pages.ui.session.state.decide", refuse)
+    monkeypatch.setattr("pages.ui.session.evidence.decide", refuse)
     app.run()
     assert not app.exception

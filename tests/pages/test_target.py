@@ -211,7 +211,7 @@ def test_evidence_that_is_not_fit_to_decide_is_named(page: str, monkeypatch: pyt
         asked.append(predictions.n_candidates)
         return ("All candidates give identical outputs.",)
 
-    monkeypatch.setattr("pages.ui.session.state.evidence_problems", problems)
+    monkeypatch.setattr("pages.ui.session.evidence.evidence_problems", problems)
     session_of(app)._memory.clear()
     text = text_of(go(app, page))
     assert "Is this evidence fit to decide?" in text

@@ -25,7 +25,8 @@ from engine.target.label_book import (
 )
 from engine.target.label_log import Event, append
 from engine.types import Ints, LabeledSample, UserError
-from pages.ui.session.state import LABELS, Session
+from pages.ui.session.state import Session
+from pages.ui.session.work import LABELS
 from pages.ui.show.words import counted, in_fields
 
 
