@@ -8,11 +8,11 @@ shares.py); and they correct the expected loss by what they saw themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.recommend.channel import likelihoods, signal, true_classes
+from engine.recommend.channel import likelihoods, signal, true_classes, undone
 from engine.recommend.hypotheses import CalibratedPool
 from engine.recommend.shares import learn_shares
 from engine.recommend.trust import ErrorPrior, error_prior
@@ -22,6 +22,8 @@ from engine.types import Bools, Floats, Ints, LabeledSample, LabelTrust
 SHAPE_WEIGHT, SHAPE_LABELS = 2.0, 30.0
 LABELS_A_STRATUM, MAX_STRATA = 10, 5  # post-stratification of the labeled sample, see `_sample_weights`
 CHECKED_LABELS = 15.0  # checked labels at which the correction has half its weight, at the latest
+# Clean labels' worth at which undoing errors on average counts as much as what each label is believed to say
+UNDONE_LABELS = 100.0
 NEGLIGIBLE = 1e-3  # of the largest weight: hypotheses below it keep the expected losses they started with
 
 
@@ -85,8 +87,11 @@ def calibrate(pool: CalibratedPool, sample: LabeledSample, trust: LabelTrust = "
     by_hypothesis = posterior.weights.sum(axis=0)
     expected = _expected_with(pool, posterior.bias, by_hypothesis)
     anchor = by_hypothesis @ expected
-    effective = sample.n * _worth(pool, posterior.weights.sum(axis=1), prior)
-    usual, residuals = _seen(pool, sample, posterior)
+    kinds = _kinds(pool, posterior.weights.sum(axis=1), prior)
+    # A loss made unbiased for errors has about 1 / signal² times the variance of the plain one.
+    effective = sample.n * sum(kind.weight * kind.signal**2 for kind in kinds)
+    read = _read(sample, posterior, kinds, effective / (effective + UNDONE_LABELS))
+    usual, residuals = _seen(pool, sample, posterior, read)
     correction = residuals.mean(axis=1) if sample.n else np.zeros(len(anchor))
     half = pool.kappa_labels if trust != "checked" else min(pool.kappa_labels, CHECKED_LABELS)
     kappa = sample.n / (sample.n + half)
@@ -135,30 +140,56 @@ def _weigh(pool: CalibratedPool, sample: LabeledSample, prior: ErrorPrior) -> _P
     return _Posterior(weights=weights, log_prior=log_prior, bias=bias, references=references, truth=truth)
 
 
-def _worth(pool: CalibratedPool, by_rate: Floats, prior: ErrorPrior) -> float:
-    """Return how many clean labels one of these is worth: the square of the signal that errors leave, because
-    a loss made unbiased for them has that many times the variance. Kinds of errors count by their posterior.
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """One kind of label error: its posterior weight, mean error rate, the signal that leaves, and its
+    confusion matrix (None: symmetric).
     """
-    worth = 0.0
+
+    weight: float
+    rate: float
+    signal: float
+    confusion: Floats | None
+
+
+def _kinds(pool: CalibratedPool, by_rate: Floats, prior: ErrorPrior) -> tuple[_Kind, ...]:
+    """Return the kinds of errors that count, their weights summing to one."""
+    found = []
     for confused, confusion in ((False, None), (True, pool.confusion)):
         weights = np.where(prior.confused == confused, by_rate, 0)
         total = float(weights.sum())
         if total > NEGLIGIBLE:
-            worth += total * signal(float(weights @ prior.rates) / total, pool.n_classes, confusion) ** 2
-    return worth
+            rate = float(weights @ prior.rates) / total
+            left = signal(rate, pool.n_classes, confusion)
+            found.append(_Kind(weight=total, rate=rate, signal=left, confusion=confusion))
+    whole = sum(kind.weight for kind in found)
+    return tuple(replace(kind, weight=kind.weight / whole) for kind in found)
 
 
-def _seen(pool: CalibratedPool, sample: LabeledSample, posterior: _Posterior) -> tuple[Floats, Floats]:
+def _read(sample: LabeledSample, posterior: _Posterior, kinds: tuple[_Kind, ...], share: float) -> Floats:
+    """Return with which weights of the classes each label is read, (n, K): what it is believed to say, and by
+    `share` with its errors undone on average.
+
+    The former is firm and leans towards the references; the latter does not lean and is loose, because a
+    candidate's loss at a class that it excludes is up to 18 nats and all of those enter: it needs many
+    labels. Labels that are certainly right read the same either way.
+    """
+    read = (1 - share) * posterior.truth
+    for kind in kinds if share > 0 else ():
+        n_classes = read.shape[1]
+        read += share * kind.weight * undone(sample.labels, n_classes, kind.rate, kind.confusion)
+    return np.asarray(read)
+
+
+def _seen(
+    pool: CalibratedPool, sample: LabeledSample, posterior: _Posterior, read: Floats
+) -> tuple[Floats, Floats]:
     """Return the loss expected at each labeled image before its label is seen, (M, n), and by how much the
     label moves it, (M, n), weighed so that every stratum of the pool has its share.
-
-    A label that is certainly right is taken at its word; one that is probably wrong says little. Undoing the
-    errors on average instead would be free of bias and far too loose: a candidate's loss at a class that it
-    excludes is up to 18 nats, and all of those enter.
     """
     losses = pool.losses(sample.rows)
     before = np.einsum("h,hnk->nk", posterior.weights.sum(axis=0), posterior.references)
-    moved = np.einsum("nk,mnk->mn", posterior.truth - before, losses)
+    moved = np.einsum("nk,mnk->mn", read - before, losses)
     usual = np.asarray(np.einsum("nk,mnk->mn", before, losses))
     return usual, np.asarray(moved * _sample_weights(pool.contest, sample.rows))
 

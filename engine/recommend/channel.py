@@ -92,3 +92,16 @@ def true_classes(
         truth += confused * confusion[:, labels].T
     truth[at] = right.sum(axis=0)
     return np.asarray(truth / truth.sum(axis=1, keepdims=True))
+
+
+def undone(labels: Ints, n_classes: int, rate: float, confusion: Floats | None) -> Floats:
+    """Return weights of the classes, (n, K), with which losses read at the labels are, averaged over the
+    errors, those at the true class: the labels' rows of the inverse channel matrix.
+    """
+    if confusion is None:
+        share = rate / (n_classes - 1)
+        weights = np.full((len(labels), n_classes), -share)
+        weights[np.arange(len(labels)), labels] += 1
+        return np.asarray(weights / signal(rate, n_classes, None))
+    inverse = np.linalg.inv((1 - rate) * np.eye(n_classes) + rate * confusion)
+    return np.asarray(inverse[labels])

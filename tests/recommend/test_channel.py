@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.recommend.channel import at_labels, confusions, likelihoods, signal, true_classes
+from engine.recommend.channel import at_labels, confusions, likelihoods, signal, true_classes, undone
 from engine.recommend.trust import error_prior
 from tests.families import softmax
 
@@ -50,6 +50,18 @@ def test_true_classes_are_bayes_rule() -> None:
                 joint = references[h, i] * channel[:, label]
                 expected[i] += weights[e, h] * joint / joint.sum()
     np.testing.assert_allclose(true_classes(prior, odds, references, labels, confusion), expected)
+
+
+@pytest.mark.parametrize(
+    "confusion", [None, np.array([[0, 0.7, 0.3, 0], [0.5, 0, 0, 0.5], [1, 0, 0, 0], [0.2, 0.3, 0.5, 0]])]
+)
+def test_errors_are_undone_on_average(confusion: np.ndarray | None) -> None:
+    """Averaged over every label that could be observed, the weighed loss is the one at the true class."""
+    losses, k, rate = np.array([[0.1, 2.0, 3.0, 5.0], [1.0, 0.2, 0.4, 2.0]]), 4, 0.3
+    wrong = (np.ones((k, k)) - np.eye(k)) / (k - 1) if confusion is None else confusion
+    channel = (1 - rate) * np.eye(k) + rate * wrong
+    read = undone(np.arange(k), k, rate, confusion) @ losses.T
+    np.testing.assert_allclose(channel @ read, losses.T)
 
 
 def test_checked_labels_are_the_true_classes() -> None:
