@@ -60,7 +60,7 @@ def test_the_deploy_family_is_written_and_chosen_from(desk: Path, capsys: pytest
     budget = float(predictions.cost.min()) if predictions.cost is not None else 0.0
     both = [*words[:-1], str(predictions.latency.min()), "--budget", str(budget)]
     if predictions.latency[np.argmin(predictions.cost)] > predictions.latency.min():  # type: ignore[arg-type]
-        assert "both within" in run(desk, capsys, *both, code=2)
+        assert "at once" in run(desk, capsys, *both, code=2)
 
 
 def test_single_candidates_of_any_kind(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
