@@ -19,6 +19,8 @@ from engine.predictions.job import TEACHER, Job, run_name
 from engine.predictions.stack import Shard, Stack, in_memory
 from engine.types import Ints, Predictions, Recipe, Teacher, UserError
 
+_NAMED = 3  # failed candidates that a refusal names
+
 
 def collect(
     job: Job,
@@ -131,6 +133,19 @@ def _size(teacher: Teacher | StandIn, candidate: Recipe | ModelFile) -> float:
         return candidate.n_bytes
     assert isinstance(teacher, Teacher)
     return file_bytes(teacher, candidate)
+
+
+def check_some_ran(candidates: Sequence[Recipe | ModelFile], failures: dict[str, str]) -> None:
+    """Raise UserError with the reasons if every candidate failed: more time would not help."""
+    reasons = [(c.slug, failures[run_name(c)]) for c in candidates if run_name(c) in failures]
+    if not reasons or len(reasons) < len(candidates):
+        return
+    named = "; ".join(f"{name}: {reason.removesuffix('.')}" for name, reason in reasons[:_NAMED])
+    more = f"; and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else ""
+    raise UserError(
+        f"none of the {len(reasons)} candidates could be judged ({named}{more}).",
+        "Mend them, or judge others.",
+    )
 
 
 def with_missing(

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.family.model_file import ModelFile, Refusal, StandIn
 from engine.family.weights import check_family
-from engine.predictions.collect import collect, with_missing
+from engine.predictions.collect import check_some_ran, collect, with_missing
 from engine.predictions.job import TEACHER, Job, run_name
 from engine.predictions.machine import available_cores, available_memory
 from engine.predictions.memory import peak_memory_estimate
@@ -112,6 +112,7 @@ def predict(
     ordered = [
         labels_in_pool_order(some, pool, teacher.n_classes) for some, pool in zip(given, own, strict=False)
     ]
+    check_some_ran(candidates, watch.failures)
     result = collect(job, teacher, candidates, ordered, own[0].files)
     return with_missing(result, candidates, watch.failures, refused)
 

@@ -116,6 +116,13 @@ def test_a_file_that_fails_costs_itself(images: ImageSet, tmp_path: Path) -> Non
     assert load_predictions(tmp_path / "p.npz").missing_reasons == result.missing_reasons
 
 
+def test_where_every_file_fails_the_reasons_are_said(images: ImageSet, tmp_path: Path) -> None:
+    teacher = tiny_teacher()
+    files = [as_file(teacher, tmp_path, f"damaged{i}", teacher.graph[: -200 - i]) for i in range(5)]
+    with pytest.raises(UserError, match=r"none of the 5 candidates .*damaged0: .*cannot open it.*and 2 more"):
+        predict(teacher, files, images, store=tmp_path / "s")
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_crash_of_the_runtime_costs_one_candidate(
     images: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
