@@ -222,6 +222,7 @@ def test_a_width_that_a_file_can_hold_needs_no_word(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_reservation_stands_before_the_probability(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.recommend.doubt.SPREAD", 0.3)  # or so small a pool leaves too much doubt
     app = with_sample(open_app())
     reveal_labels(session_of(app), 100)  # enough for the stated probability to stand in bold
     assert re.search(r"with \*\*[0-9.]+ %\*\* probability", text_of(go(app, "choose")))
