@@ -36,7 +36,7 @@ KIN = 0.05
 CONSENSUS_ODDS = (0.3, 4.0)
 # Labels at which the supervised correction gets half its weight, among children and among peers: the losses
 # of peers differ more, so labels tell sooner.
-KAPPA_LABELS = (20.0, 5.0)
+KAPPA_LABELS = (40.0, 5.0)
 FEW_ROWS = (
     512  # rows on which learned class shares change the expected losses; the rest of the pool follows them
 )

@@ -166,9 +166,9 @@ def test_others_that_do_as_well_are_listed_cheapest_first() -> None:
 
 def recommend(app: AppTest, monkeypatch: pytest.MonkeyPatch, name: str, **details: Any) -> None:
     """Make the engine recommend a candidate of our choosing."""
-    from pages.ui.session import state
+    from pages.ui.session import evidence
 
-    real = state.decide
+    real = evidence.decide
 
     def decide(*args: Any, **kwargs: Any) -> Any:
         decision = real(*args, **kwargs)
@@ -180,7 +180,7 @@ def recommend(app: AppTest, monkeypatch: pytest.MonkeyPatch, name: str, **detail
             ),
         )
 
-    monkeypatch.setattr(state, "decide", decide)
+    monkeypatch.setattr(evidence, "decide", decide)
     go(app, "choose")
 
 

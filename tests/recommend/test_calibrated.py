@@ -84,7 +84,8 @@ def test_scores_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray
         share = sum(part.values()) / total
         effective += share * sample.n * (1 - rate - rate * spread) ** 2
         undoing += share * np.linalg.inv((1 - rate) * np.eye(k) + rate * wrong[kind])
-    undone = effective / (effective + UNDONE_LABELS)
+    kin = pool.kinship
+    undone = kin + (1 - kin) * effective / (effective + UNDONE_LABELS)
     for i, (row, label) in enumerate(zip(sample.rows, sample.labels, strict=True)):
         before, after = np.zeros(k), np.zeros(k)
         for (e, h), weight in weights.items():
@@ -99,23 +100,27 @@ def test_scores_match_a_loop(small: tuple[CalibratedPool, np.ndarray, np.ndarray
     )
     assert verdict.effective == pytest.approx(effective, rel=1e-6)
     half = min(pool.kappa_labels, CHECKED_LABELS) if trust == "checked" else pool.kappa_labels
-    kappa = sample.n / (sample.n + half)
+    count = kin * effective + (1 - kin) * sample.n
+    kappa = count / (count + half)
     np.testing.assert_allclose(verdict.scores, anchor + kappa * correction, atol=1e-6)
     np.testing.assert_allclose(verdict.residuals.mean(axis=1), verdict.correction)
 
 
-def test_a_sure_candidate_gains_nothing_from_few_labels_that_may_be_wrong() -> None:
+def test_a_sure_peer_gains_nothing_from_few_labels_that_may_be_wrong() -> None:
     """The copy of a candidate that differs only in classes it excludes (1e-4 or 1e-8) is charged for labels
     there, never rewarded for the possibility that a right label is wrong.
     """
     rng = np.random.default_rng(5)
     logits = 3 * rng.normal(size=(200, 6))
-    teacher = softmax(logits)
-    soft, sure = np.maximum(teacher, 1e-4), np.where(teacher < 1e-2, 1e-8, teacher)
-    candidates = np.stack([p / p.sum(axis=1, keepdims=True) for p in (soft, sure, teacher)])
+    probs = softmax(logits)
+    soft, sure = np.maximum(probs, 1e-4), np.where(probs < 1e-2, 1e-8, probs)
+    candidates = np.stack([p / p.sum(axis=1, keepdims=True) for p in (soft, sure, probs)])
+    teacher = softmax(logits + 1.5 * rng.normal(size=logits.shape))
     labels = np.array([rng.choice(6, p=p) for p in softmax(logits / 1.5)])
+    pool = prepared(teacher, candidates)
+    assert pool.kinship < 0.05
     for n in (10, 30):
-        verdict = calibrate(prepared(teacher, candidates), sample_of(list(range(n)), labels))
+        verdict = calibrate(pool, sample_of(list(range(n)), labels))
         assert verdict.scores[1] > verdict.scores[0]
 
 
