@@ -8,6 +8,7 @@ files or rules.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ NEARLY_ALL = 0.95
 CONSTANT = 0.98  # share of images given the same class
 
 _NAMED = 4
+_GLANCE = 64  # rows that tell most candidates apart
 
 
 def evidence_problems(predictions: Predictions) -> tuple[str, ...]:
@@ -61,7 +63,7 @@ def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) ->
             " preprocessing and the image files."
         ]
     problems = []
-    floored = np.maximum(probs, 1e-12).astype(np.float64)
+    floored = np.maximum(probs.astype(np.float64), 1e-12)  # half precision knows no 1e-12
     entropy = float(-(floored * np.log(floored)).sum(axis=1).mean() / np.log(n_classes))
     if entropy > UNIFORM:
         problems.append(
@@ -98,9 +100,10 @@ def _missing(predictions: Predictions) -> list[str]:
 
 
 def _identical(predictions: Predictions) -> list[str]:
+    *digests, teachers = _digests(predictions)
     groups: dict[bytes, list[str]] = {}
-    for name, probs in zip(predictions.names, predictions.candidates, strict=True):
-        groups.setdefault(_digest(probs), []).append(name)
+    for name, digest in zip(predictions.names, digests, strict=True):
+        groups.setdefault(digest, []).append(name)
     if len(groups) == 1 and predictions.n_candidates > 1:
         return [
             f"All {predictions.n_candidates} candidates give identical outputs: their weights were not"
@@ -111,7 +114,7 @@ def _identical(predictions: Predictions) -> list[str]:
         for names in groups.values()
         if len(names) > 1
     ]
-    teacher = groups.get(_digest(predictions.teacher.astype(predictions.candidates.dtype)))
+    teacher = groups.get(teachers)
     if teacher:
         said = "gives {}: it is" if len(teacher) == 1 else "give {}: they are"
         problems.append(f"{_list(teacher)} {said.format('exactly the teacher’s outputs')} not quantized.")
@@ -123,14 +126,12 @@ def _at_chance(predictions: Predictions) -> list[str]:
     n_labels = int(labeled.sum())
     if n_labels < ENOUGH_LABELS:
         return []
+    rows, best = np.flatnonzero(labeled), 0.0
     # a candidate at a time, here and below: together they may not fit in memory
-    rows = np.flatnonzero(labeled)
-    best = max(
-        float((np.argmax(probs[rows], axis=1) == predictions.labels[rows]).mean())
-        for probs in predictions.candidates
-    )
-    if best > COLLAPSE_FACTOR / predictions.n_classes:
-        return []
+    for probs in predictions.candidates:
+        best = max(best, float((np.argmax(probs[rows], axis=1) == predictions.labels[rows]).mean()))
+        if best > COLLAPSE_FACTOR / predictions.n_classes:
+            return []
     return [
         f"Every candidate is at chance on the {counted(n_labels, 'labeled image')} (the best is right on"
         f" {percent(best)}, guessing gives {percent(1 / predictions.n_classes)}): the labels' class"
@@ -143,17 +144,32 @@ def _constant(predictions: Predictions) -> list[str]:
     if predictions.n_images < ENOUGH_IMAGES:
         return []
     by_candidate = (np.argmax(probs, axis=1) for probs in predictions.candidates)
-    stuck = sum(bool((classes == classes[0]).all()) for classes in by_candidate)
-    if stuck < predictions.n_candidates:
+    if not all(bool((classes == classes[0]).all()) for classes in by_candidate):  # most often the first tells
         return []
+    n = predictions.n_candidates
     return [
-        f"{'The only candidate answers' if stuck == 1 else f'All {stuck} candidates answer'} one and the same"
+        f"{'The only candidate answers' if n == 1 else f'All {n} candidates answer'} one and the same"
         " class for every image: nothing can be learned here."
     ]
 
 
 def _list(names: Sequence[str]) -> str:
     return listed(names, _NAMED)
+
+
+def _digests(predictions: Predictions) -> list[bytes]:
+    """Return a digest of each candidate's outputs and, last, of the teacher's: of a few rows where those are
+    like nobody else's, of all rows otherwise. A large family is then hardly read.
+    """
+    candidates = predictions.candidates
+    teacher = predictions.teacher.astype(candidates.dtype)
+    n = predictions.n_candidates
+    glances = [_digest(candidates[m, :_GLANCE]) for m in range(n)] + [_digest(teacher[:_GLANCE])]
+    shared = {glance for glance, count in Counter(glances).items() if count > 1}
+    return [
+        glance if glance not in shared else _digest(candidates[m] if m < n else teacher)
+        for m, glance in enumerate(glances)
+    ]
 
 
 def _digest(probs: Floats) -> bytes:

@@ -55,6 +55,14 @@ def test_identical_candidates_are_named() -> None:
     assert problem.startswith("All 6 candidates give identical outputs")
 
 
+def test_candidates_alike_only_at_first_are_not_taken_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.diagnose.evidence._GLANCE", N // 2)
+    healthy = family()
+    candidates = healthy.candidates.copy()
+    candidates[:, : N // 2] = healthy.teacher[: N // 2]
+    assert structural_problems(replace(healthy, candidates=candidates)) == []
+
+
 def test_a_candidate_that_is_the_teacher_is_named() -> None:
     base = family()
     copied = base.candidates.copy()
@@ -91,6 +99,15 @@ def test_a_uniform_teacher() -> None:
     noise = 1 / K + np.random.default_rng(0).uniform(-0.01, 0.01, (N, K))
     problems = teacher_problems(noise / noise.sum(axis=1, keepdims=True))
     assert any("almost uniform" in problem for problem in problems)
+
+
+def test_a_teacher_stored_in_half_precision_is_judged_as_it_is() -> None:
+    sure = family().teacher.copy()
+    sure[:, 0] = 0.0  # a logarithm of 0 would make every comparison false
+    assert teacher_problems(sure.astype(np.float16)) == []
+    uniform = np.full((N, K), 1 / K, np.float16)
+    uniform[:, 0] += np.linspace(0, 1e-3, N).astype(np.float16)
+    assert "almost uniform" in teacher_problems(uniform)[0]
 
 
 def test_a_saturated_teacher() -> None:
