@@ -20,7 +20,7 @@ N_DRAWS = 512
 # label at full weight was overconfident on development families. These two were set there so that stated
 # probabilities hold.
 TEMPER = 0.25
-SPREAD = 2.0
+SPREAD = 1.5
 SURE = 0.9
 _SAME = 0.05  # share of draws in which a candidate must match the pick to count as indistinguishable from it
 
