@@ -39,10 +39,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         return call
 
-    from pages.ui.session import state
+    from pages.ui.session import evidence
 
     for name in calls:
-        monkeypatch.setattr(state, name, counting(name, getattr(state, name)))
+        monkeypatch.setattr(evidence, name, counting(name, getattr(evidence, name)))
     return calls
 
 
