@@ -28,6 +28,7 @@ TESTED_IN = {
     "engine/commands/select.py": "commands/test_command_line.py",
     "engine/commands/verify.py": "commands/test_export.py",
     "engine/decide/choose.py": "commands/test_command_line.py",
+    "engine/decide/limits.py": "decide/test_brief.py",
     "engine/decide/drop.py": "decide/test_gate.py",
     "engine/decide/kept.py": "pages/test_large.py",
     "engine/decide/firmness.py": "decide/test_decision.py",

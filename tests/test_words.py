@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decide.brief import Brief, LabelOrigin, Limits, Standing, compared_words, label_words
+from engine.decide.brief import Brief, LabelOrigin, Standing, compared_words, label_words
+from engine.decide.limits import Limits
 from engine.diagnose.collapse_words import collapsed_title, single_class_words
 from engine.recommend.advice import reservation, warnings_for
 from engine.recommend.doubt import Doubt

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.decide.brief import Limits
 from engine.decide.choose import METHODS, PEERS, admissible_under, choose
+from engine.decide.limits import Limits
 from engine.family.cost import SizeBudget, read_budget, stored_costs
 from engine.family.model_file import CONSENSUS
 from engine.predictions.file import load_predictions

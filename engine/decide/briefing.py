@@ -15,13 +15,13 @@ from engine.decide.brief import (
     Brief,
     Dot,
     LabelOrigin,
-    Limits,
     Standing,
     overrides_words,
     preprocessing_words,
 )
 from engine.decide.gate import Question, gate_candidate, gate_statement
 from engine.decide.headline import reservations, teacher_doubt
+from engine.decide.limits import Limits
 from engine.decide.titles import rule_title
 from engine.diagnose.comparison import Quality, labeled_rows, quality
 from engine.recommend.trust import IN_WORDS, label_trust

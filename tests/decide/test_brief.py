@@ -9,7 +9,6 @@ import pytest
 
 from engine.decide.brief import (
     LabelOrigin,
-    Limits,
     compared_words,
     label_words,
     preprocessing_words,
@@ -17,6 +16,7 @@ from engine.decide.brief import (
 )
 from engine.decide.briefing import Grounds, brief_of
 from engine.decide.choose import choose, statistics_of
+from engine.decide.limits import Limits
 from engine.rules.sampling import draw_sample
 from engine.types import Choice, LabeledSample, Predictions, Preprocessing
 from tests.synthetic_family import synthetic_predictions

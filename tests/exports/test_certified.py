@@ -58,6 +58,7 @@ def by_command(work: Path, teacher: Teacher, folder: Path) -> Certificate:
 def in_app(work: Path, teacher: Teacher, folder: Path) -> Certificate:
     from engine.decide.briefing import Grounds
     from engine.decide.choose import choose
+    from engine.diagnose.evidence import evidence_problems
     from engine.exports.evidence import evidence_record
 
     write_bytes(folder / "teacher.onnx", teacher.graph)
@@ -70,6 +71,7 @@ def in_app(work: Path, teacher: Teacher, folder: Path) -> Certificate:
         preprocessing=teacher.preprocessing,
         path=work / "p.npz",
         settled_by="own",
+        problems=tuple(evidence_problems(predictions)),
     )
     write_export(
         FakeDesk(folder),  # type: ignore[arg-type]

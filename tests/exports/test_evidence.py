@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.decide.brief import Limits
 from engine.decide.briefing import Grounds
+from engine.decide.limits import Limits
 from engine.exports.evidence import brief_in, choice_evidence, evidence_record
 from engine.family.cost import costs
 from engine.family.recipes import standard_family

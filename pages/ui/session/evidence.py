@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.decide.brief import Limits
 from engine.decide.choose import admissible_under, statistics_of
 from engine.decide.decision import Decision, decide
+from engine.decide.limits import Limits
 from engine.diagnose.comparison import Quality, labeled_rows, quality
 from engine.diagnose.evidence import evidence_problems
 from engine.family.cost import graph_bytes
