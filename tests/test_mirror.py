@@ -34,6 +34,7 @@ TESTED_IN = {
     "engine/decide/firmness.py": "decide/test_decision.py",
     "engine/decide/briefing.py": "decide/test_brief.py",
     "engine/decide/tables.py": "decide/test_decision.py",
+    "engine/words/counts.py": "test_words.py",
     "engine/decide/titles.py": "pages/ui/show/test_words.py",
     "engine/deploy/allocation.py": "deploy/test_mixed.py",
     "engine/deploy/calibration.py": "deploy/test_integers.py",
