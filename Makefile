@@ -10,12 +10,11 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 run: $(VENV)/.installed
 	$(BIN)/streamlit run app.py
 
-# Browsers and fresh environments wait more than they compute, hence three workers for the slow half.
 # Everything, with the engine's branch coverage over both halves of the tests. A child process counts too.
 test: COVERAGE := --cov=engine --cov-report=
 test: check
 	$(BIN)/python tests/browser/install.py
-	$(BIN)/python -m pytest -m "slow or browser" -n 3 --dist worksteal $(COVERAGE) --cov-append
+	$(BIN)/python -m pytest -m "slow or browser" -n 2 --dist worksteal $(COVERAGE) --cov-append
 	$(BIN)/coverage report --fail-under=95
 
 check: $(VENV)/.tested
