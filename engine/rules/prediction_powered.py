@@ -18,16 +18,13 @@ def powered_mean(seen: Floats, expected: Floats, expected_pool: Floats) -> Float
     seen (M, n) are the true values on the labeled rows, expected (M, n) their predictions there,
     expected_pool (M, N) on the whole pool. With λ between 0 (labels only) and 1 (plain PPI) the estimate is
     mean(seen) + λ·(mean(expected_pool) - mean(expected)); its variance is least at λ = Cov(seen, expected) /
-    ((1 + n/N)·Var(expected)).
+    ((1 + n/N)·Var(expected)). The divisors (n, and n + N - 1) are those of the authors' ppi_py.
     """
     n, n_pool = seen.shape[1], expected_pool.shape[1]
-    if n < 2:
-        tuning = np.zeros(len(seen))
-    else:
-        centred = expected - expected.mean(axis=1, keepdims=True)
-        covariance = (centred * (seen - seen.mean(axis=1, keepdims=True))).sum(axis=1) / (n - 1)
-        variance = np.concatenate([expected, expected_pool], axis=1).var(axis=1)
-        tuning = np.clip(covariance / np.maximum((1 + n / n_pool) * variance, 1e-12), 0, 1)
+    centred = expected - expected.mean(axis=1, keepdims=True)
+    covariance = (centred * (seen - seen.mean(axis=1, keepdims=True))).mean(axis=1)
+    variance = np.concatenate([expected, expected_pool], axis=1).var(axis=1, ddof=1)
+    tuning = np.clip(covariance / np.maximum((1 + n / n_pool) * variance, 1e-12), 0, 1)
     return np.asarray(seen.mean(axis=1) + tuning * (expected_pool.mean(axis=1) - expected.mean(axis=1)))
 
 

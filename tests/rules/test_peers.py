@@ -12,6 +12,7 @@ from engine.rules.consensus import (
     UPDATE_STRENGTH,
     class_shares,
     confusion_posteriors,
+    consensus_scores,
     probability_best,
 )
 from engine.rules.prediction_powered import powered_losses, powered_mean
@@ -53,6 +54,34 @@ def test_two_equal_candidates_share_the_chance() -> None:
     np.testing.assert_allclose(probability_best(counts, np.array([0.5, 0.5])), 0.5)
 
 
+def test_chances_are_those_of_the_authors_own_code() -> None:
+    """The figures are what CODA's published functions (github.com/justinkay/coda, alpha 0.9, learning rate
+    0.01, multiplier 2) gave on these arrays in double precision, before any label and after eight.
+    """
+    _, candidates, labels = random_arrays(5)
+    rows = np.array([3, 9, 20, 31, 7, 1, 14, 25])
+    before = [0.114973, 0.122965, 0.118392, 0.123917, 0.127284, 0.128827, 0.131146, 0.132495]
+    after = [0.114297, 0.122826, 0.117667, 0.124453, 0.126447, 0.129228, 0.132193, 0.132889]
+    shares = [0.28851, 0.238553, 0.237917, 0.23502]
+    got = class_shares(candidates, confusion_posteriors(candidates, NOTHING))
+    np.testing.assert_allclose(got, shares, atol=2e-6)
+    np.testing.assert_allclose(consensus_scores(candidates, NOTHING), before, atol=2e-6)
+    sample = LabeledSample(rows, labels[rows])
+    np.testing.assert_allclose(consensus_scores(candidates, sample), after, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("shift", "published"), [(0.3, -0.05731862), (3.0, 0.52727093)], ids=["a pool like the sample", "another"]
+)
+def test_powered_mean_is_that_of_the_authors_own_package(shift: float, published: float) -> None:
+    """`ppi_mean_pointestimate(seen, expected, pool)` of ppi-python 0.2.3, power tuning on."""
+    rng = np.random.default_rng(0)
+    seen = rng.normal(size=20).round(2)
+    expected = (seen + rng.normal(size=20)).round(2)
+    pool = (rng.normal(size=200) * 1.4 + shift).round(2)
+    assert powered_mean(seen[None], expected[None], pool[None])[0] == pytest.approx(published, abs=1e-7)
+
+
 def test_powered_mean_of_a_perfect_prediction_is_the_pools_mean() -> None:
     """Where predictions are right, labels add nothing: the estimate is the mean over the pool, up to n/N."""
     rng = np.random.default_rng(1)
@@ -90,7 +119,8 @@ def test_powered_losses_match_a_loop() -> None:
         losses = -np.log(np.maximum(probs, 1e-8))
         f = np.array([sum(teacher[i, k] * losses[i, k] for k in range(4)) for i in range(len(losses))])
         x = np.array([losses[i, labels[i]] for i in rows])
-        weight = np.cov(x, f[rows])[0, 1] / ((1 + 5 / len(f)) * np.concatenate([f[rows], f]).var())
+        both = np.concatenate([f[rows], f])
+        weight = np.cov(x, f[rows], ddof=0)[0, 1] / ((1 + 5 / len(f)) * both.var(ddof=1))
         expected = x.mean() + min(max(weight, 0), 1) * (f.mean() - f[rows].mean())
         assert got[m] == pytest.approx(expected)
 
