@@ -21,17 +21,14 @@ def answer_table(predictions: Predictions, pool: PoolStatistics, index: int) -> 
     """Return one row an image: teacher and pick (class numbers), teacher_probability, pick_probability, and
     split: the share of candidates whose class is not the teacher's.
     """
-    teacher = np.asarray(predictions.teacher)
-    pick = np.asarray(predictions.candidates[index])
-    rows = np.arange(len(teacher))
-    classes, chosen = teacher.argmax(axis=1), pick.argmax(axis=1)
+    classes, tops = pool.teacher_tops
     return pd.DataFrame(
         {
-            "row": rows,
+            "row": np.arange(predictions.n_images),
             "teacher": classes,
-            "teacher_probability": teacher[rows, classes],
-            "pick": chosen,
-            "pick_probability": pick[rows, chosen],
+            "teacher_probability": tops,
+            "pick": pool.predicted[index],
+            "pick_probability": pool.confidence[index],
             "split": 1 - np.mean(pool.agrees, axis=0),
         }
     )

@@ -26,6 +26,7 @@ from engine.decide.titles import rule_title
 from engine.diagnose.comparison import Quality, labeled_rows, quality
 from engine.recommend.trust import IN_WORDS, label_trust
 from engine.rules.statistics import PoolStatistics
+from engine.rules.streaming import row_tops
 from engine.types import Choice, Floats, LabeledSample, LabelTrust, Predictions, Preprocessing
 from engine.words import counted, percent
 
@@ -106,8 +107,8 @@ def _standing(grounds: Grounds, index: int) -> Standing:
     if grounds.agreement is not None:
         agreement = float(grounds.agreement[index])
     else:
-        answers = np.argmax(predictions.candidates[index], axis=1)
-        agreement = float(np.mean(answers == np.argmax(predictions.teacher, axis=1)))
+        answers, own = (row_tops(probs)[0] for probs in (predictions.candidates[index], predictions.teacher))
+        agreement = float(np.mean(answers == own))
     return Standing(
         name=predictions.names[index],
         accuracy=None if found is None else found.accuracy,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,7 +17,7 @@ from engine.recommend.auto import prepare
 from engine.recommend.calibrated import calibrate, posterior_belief
 from engine.recommend.trust import IN_WORDS
 from engine.rules.statistics import FLOOR, PoolStatistics
-from engine.types import Floats, LabeledSample, LabelTrust, Predictions
+from engine.types import Floats, Ints, LabeledSample, LabelTrust, Predictions
 from engine.words import counted, percent
 
 Metric = Literal["loss", "accuracy"]
@@ -27,6 +27,7 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 AGAINST: tuple[Against, ...] = get_args(Against)
 _EXACT = 1e-9  # rounding: a candidate is exactly as good as itself
 FAR = 100_000  # more labels than this is "no number of labels"
+_POOL_VALUES = 1 << 22  # probabilities of a model that are held: a pool that has more is read in part
 
 
 @dataclass(frozen=True)
@@ -80,17 +81,34 @@ def gate_candidate(
     """Answer the question for the candidate `index`; `trust` says how the labels were made."""
     prepared = prepare(predictions, pool)
     verdict = calibrate(prepared, sample, trust)
+    rows = _looked_at(predictions, sample)
     evidence = Evidence(
-        belief=posterior_belief(prepared, verdict),
-        sample=sample,
+        belief=posterior_belief(prepared, verdict, rows),
+        sample=replace(sample, rows=np.searchsorted(rows, sample.rows)),
         rates=verdict.rates,
         rate_weights=verdict.weights.sum(axis=1),
     )
-    own = costs(predictions.candidates[index], question.metric)
+    candidates = predictions.candidates
+    own = costs(candidates[index, rows], question.metric)
     # A candidate is its own rival, too: one that stands alone is the best. Rivals are read one at a time.
-    rivals = [predictions.teacher] if question.against == "teacher" else predictions.candidates
+    rivals = (
+        [predictions.teacher[rows]]
+        if question.against == "teacher"
+        else (candidates[m, rows] for m in range(len(candidates)))
+    )
     drops = (own - costs(probs, question.metric) for probs in rivals)
     return gate(question, drops, evidence, trust)
+
+
+def _looked_at(predictions: Predictions, sample: LabeledSample) -> Ints:
+    """Return the rows that stand for the pool: all of them, or of a pool too large to hold as many as fit,
+    evenly spread, and the labeled ones.
+    """
+    n_images = predictions.n_images
+    wanted = max(1, _POOL_VALUES // predictions.n_classes)
+    if n_images <= wanted:
+        return np.arange(n_images)
+    return np.union1d(np.linspace(0, n_images - 1, wanted).astype(np.int64), sample.rows)
 
 
 def costs(probs: Floats, metric: Metric, floor: float = FLOOR) -> Floats:

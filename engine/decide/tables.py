@@ -64,7 +64,7 @@ def candidates_table(
     table["distortion"] = pool.distortion
     table["agreement"] = np.mean(pool.agrees, axis=1)
     table["confidence"] = np.mean(pool.confidence, axis=1)
-    table["loss"], table["accuracy"] = _labeled_columns(predictions, sample)
+    table["loss"], table["accuracy"] = _labeled_columns(predictions, pool, sample)
     table["score"] = recommended.scores
     for column, key in _DOUBT_COLUMNS.items():
         table[column] = recommended.details.get(key, np.full(n, np.nan))
@@ -83,14 +83,18 @@ def _recipe_columns(names: tuple[str, ...]) -> dict[str, list[object]]:
     return columns
 
 
-def _labeled_columns(predictions: Predictions, sample: LabeledSample | None) -> tuple[Floats, Floats]:
+def _labeled_columns(
+    predictions: Predictions, pool: PoolStatistics, sample: LabeledSample | None
+) -> tuple[Floats, Floats]:
     if sample is None:
         nothing = np.full(predictions.n_candidates, np.nan)
         return nothing, nothing
-    probs = np.asarray(predictions.candidates[:, sample.rows], dtype=np.float64)
-    right = probs[:, np.arange(sample.n), sample.labels]
+    right = np.empty((predictions.n_candidates, sample.n))
+    for m in range(len(right)):
+        right[m] = predictions.candidates[m, sample.rows][np.arange(sample.n), sample.labels]
     loss = np.mean(-np.log(np.maximum(right, FLOOR)), axis=1)
-    return np.asarray(loss), np.asarray(np.mean(np.argmax(probs, axis=2) == sample.labels, axis=1))
+    hits = pool.predicted[:, sample.rows] == sample.labels
+    return np.asarray(loss), np.asarray(np.mean(hits, axis=1))
 
 
 def family_table(names: tuple[str, ...], cost: Floats, admissible: Bools) -> pd.DataFrame:

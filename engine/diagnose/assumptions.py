@@ -14,6 +14,7 @@ import numpy as np
 from engine.diagnose.health import CandidateHealth, Regime
 from engine.rules.label_free import LABEL_FREE, atc_mc, atc_ne
 from engine.rules.statistics import PoolStatistics
+from engine.rules.streaming import class_shares
 from engine.types import Floats
 from engine.words import percent
 
@@ -43,7 +44,7 @@ def check_assumptions(
     pool: PoolStatistics, teacher: Floats, health: CandidateHealth, regime: Regime
 ) -> tuple[Assumption, ...]:
     """Judge every label-free rule on this pool; teacher is (N, K)."""
-    shares = np.mean(np.asarray(teacher, dtype=np.float64), axis=0)
+    shares = class_shares(teacher)
     verdicts = {
         "distortion": _teacher_verdict(health, pool.distortion),
         "avg-confidence": _confidence_verdict(regime),

@@ -74,8 +74,8 @@ def collapse_report(
         single_class=health.single_class,
         collapsed=health.collapsed,
     )
-    teacher = np.asarray(predictions.teacher, dtype=np.float64)
-    right = float(np.mean(np.argmax(teacher[given.rows], axis=1) == given.labels)) if given else 1.0
+    teacher, tops = pool.teacher_tops
+    right = float(np.mean(teacher[given.rows] == given.labels)) if given else 1.0
     rates = [
         (r.bits, r.granularity, r.rate, r.n_candidates)
         for r in collapse_rates(predictions.names, health.collapsed)
@@ -88,7 +88,7 @@ def collapse_report(
         atc=atc_table(pool, predictions.names),
         chance=1 / predictions.n_classes,
         n_labels=health.n_labels,
-        teacher_confidence=float(np.mean(np.max(teacher, axis=1))),
+        teacher_confidence=float(np.mean(tops)),
         teacher_quality=right,
     )
 

@@ -15,11 +15,12 @@ from scipy.special import ndtri
 
 from engine.diagnose.health import reliability, wilson
 from engine.rules.statistics import FLOOR
+from engine.rules.streaming import blocks
 from engine.types import Floats, Ints, LabeledSample
 
 LEVEL = 0.95
 _DRAWS = 2000
-_BLOCK = 4096  # rows whose probabilities are held at once
+_BLOCK = 1 << 18  # probabilities of one model held at once
 
 
 @dataclass(frozen=True)
@@ -133,17 +134,15 @@ def disagreements(models: Mapping[str, Floats], *, limit: int) -> pd.DataFrame:
     different pair are expected to lie apart, in nats, if the models' average is the truth. Columns: row,
     stake, and for each model NAME its class (`NAME`) and that class's probability (`NAME probability`).
     """
-    names, n_images = list(models), len(next(iter(models.values())))
-    parts = [
-        _disagreements_in(models, names, range(at, min(at + _BLOCK, n_images)))
-        for at in range(0, n_images, _BLOCK)
-    ]
+    names = list(models)
+    n_images, n_classes = next(iter(models.values())).shape
+    parts = [_disagreements_in(models, names, rows) for rows in blocks(n_images, n_classes, _BLOCK)]
     found = pd.concat(parts, ignore_index=True)
     return found.sort_values("stake", ascending=False, kind="stable", ignore_index=True).head(limit)
 
 
-def _disagreements_in(models: Mapping[str, Floats], names: Sequence[str], rows: range) -> pd.DataFrame:
-    probs = np.stack([np.asarray(models[name][rows.start : rows.stop], np.float64) for name in names])
+def _disagreements_in(models: Mapping[str, Floats], names: Sequence[str], rows: slice) -> pd.DataFrame:
+    probs = np.stack([np.asarray(models[name][rows], np.float64) for name in names])
     answers = probs.argmax(axis=2)
     differ = np.flatnonzero((answers != answers[0]).any(axis=0))
     probs, answers = probs[:, differ], answers[:, differ]

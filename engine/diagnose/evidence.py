@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.diagnose.health import COLLAPSE_FACTOR
+from engine.rules.streaming import blocks, row_tops
 from engine.types import UNLABELED, Floats, Predictions
 from engine.words import counted, listed, out_of, percent
 
@@ -57,27 +58,27 @@ def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) ->
     n_images, n_classes = probs.shape
     if n_images < ENOUGH_IMAGES or n_classes < 2:
         return []
-    if bool((probs == probs[0]).all()):
+    if all(bool((probs[rows] == probs[0]).all()) for rows in blocks(n_images, n_classes)):
         return [
             "The teacher gives every image the same output: it does not see the images. Check the"
             " preprocessing and the image files."
         ]
     problems = []
-    floored = np.maximum(probs.astype(np.float64), 1e-12)  # half precision knows no 1e-12
-    entropy = float(-(floored * np.log(floored)).sum(axis=1).mean() / np.log(n_classes))
+    entropy = _mean_entropy(probs) / float(np.log(n_classes))
     if entropy > UNIFORM:
         problems.append(
             f"The teacher's outputs are almost uniform ({percent(entropy)} of the largest entropy): it is"
             " untrained, or its preprocessing is wrong (pixel range, mean and std)."
         )
-    sure = float((probs.max(axis=1) > SATURATED).mean())
+    classes, tops = row_tops(probs)
+    sure = float((tops > SATURATED).mean())
     if sure >= NEARLY_ALL:
         problems.append(
             f"The teacher is certain (above {SATURATED}) on {percent(sure)} of the images: its"
             " confidences carry"
             " no information here. Pixels on the wrong scale (0..255 in place of 0..1) look like this."
         )
-    counts = np.bincount(probs.argmax(axis=1), minlength=n_classes)
+    counts = np.bincount(classes, minlength=n_classes)
     if counts.max() >= CONSTANT * n_images:
         top = int(counts.argmax())
         name = f"class {top}" if class_names is None else f"{class_names[top]!r}"
@@ -87,6 +88,15 @@ def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) ->
             " of that class, its preprocessing is probably wrong (channel order, mean and std, size)."
         )
     return problems
+
+
+def _mean_entropy(probs: Floats) -> float:
+    """Return the mean of the rows' entropies in nats, a block of rows at a time: a pool may be large."""
+    total = 0.0
+    for rows in blocks(*probs.shape):
+        floored = np.maximum(probs[rows].astype(np.float64), 1e-12)  # half precision knows no 1e-12
+        total -= float((floored * np.log(floored)).sum())
+    return total / len(probs)
 
 
 def _missing(predictions: Predictions) -> list[str]:
@@ -143,7 +153,7 @@ def _at_chance(predictions: Predictions) -> list[str]:
 def _constant(predictions: Predictions) -> list[str]:
     if predictions.n_images < ENOUGH_IMAGES:
         return []
-    by_candidate = (np.argmax(probs, axis=1) for probs in predictions.candidates)
+    by_candidate = (row_tops(probs)[0] for probs in predictions.candidates)
     if not all(bool((classes == classes[0]).all()) for classes in by_candidate):  # most often the first tells
         return []
     n = predictions.n_candidates
@@ -161,13 +171,14 @@ def _digests(predictions: Predictions) -> list[bytes]:
     """Return a digest of each candidate's outputs and, last, of the teacher's: of a few rows where those are
     like nobody else's, of all rows otherwise. A large family is then hardly read.
     """
-    candidates = predictions.candidates
-    teacher = predictions.teacher.astype(candidates.dtype)
-    n = predictions.n_candidates
-    glances = [_digest(candidates[m, :_GLANCE]) for m in range(n)] + [_digest(teacher[:_GLANCE])]
+    candidates, teacher, n = predictions.candidates, predictions.teacher, predictions.n_candidates
+    few = teacher[:_GLANCE].astype(candidates.dtype)
+    glances = [*(_digest(candidates[m, :_GLANCE]) for m in range(n)), _digest(few)]
     shared = {glance for glance, count in Counter(glances).items() if count > 1}
     return [
-        glance if glance not in shared else _digest(candidates[m] if m < n else teacher)
+        glance
+        if glance not in shared
+        else _digest(candidates[m] if m < n else teacher.astype(candidates.dtype))
         for m, glance in enumerate(glances)
     ]
 

@@ -55,6 +55,8 @@ def load_predictions(path: str | Path, *, max_bytes: int = MAX_UNPACKED_BYTES) -
     Raises UserError, in one line, for anything that is missing, misshapen, non-finite or out of range.
     """
     path = Path(path)
+    if not path.exists():
+        raise UserError(f"{path} is not a file. Give the path of an .npz file or of a predictions folder.")
     if path.is_dir():
         arrays = read_folder(path, wanted=_KNOWN)
     else:

@@ -18,7 +18,7 @@ from engine.types import Floats, UserError
 
 # Rounding of stored probabilities: float16 keeps 11 bits, so a row of many classes drifts further from 1.
 _ROW_SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-3}
-_CHECK_VALUES = 1 << 22  # values checked at a time, so that a memory-mapped file never has to fit in memory
+_CHECK_VALUES = 1 << 20  # values checked at a time, so that a memory-mapped file never has to fit in memory
 _SPREAD = 64  # rows of each candidate checked before anything else when the rest waits for its first use
 # numpy converts a float16 value by value; looking each of the 65,536 up is ten times faster
 _HALVES = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16).astype(np.float32)

@@ -6,6 +6,7 @@ lost node costs its running blocks only and an interrupted run goes on from what
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections import deque
 from collections.abc import Sequence
@@ -17,16 +18,17 @@ import numpy as np
 
 from engine.predictions.job import FILE_PREFIX, TEACHER, Job, batch_size
 from engine.predictions.ray_cluster import Cluster, joined
-from engine.predictions.ray_tasks import Block, blocks_of, run_block
+from engine.predictions.ray_tasks import Block, blocks_of, left_blocks, run_block
 from engine.predictions.runner import Watch, give_up
 from engine.predictions.store import is_intact, read_array, write_array
 from engine.predictions.worker import send_job
 from engine.types import UserError
 
 _POLL = 0.2  # seconds between looks at the clock and at `cancel`
-_BLOCK_BATCHES = (
-    128  # of a task: minutes for a large model, so a lost one costs little; seconds for a small one
-)
+# Batches of a task, at least and at most: every process builds the models it meets, so few large tasks waste
+# less, and a lost one costs two minutes of a large network.
+_BATCHES = (128, 1024)
+_TASKS = 4  # tasks a core that a run is cut into if it can be, so that all cores end together
 _IN_FLIGHT = 2  # tasks a core, so that none waits for the driver
 _RETRIES = 5  # of one block, each on another process or node
 
@@ -62,16 +64,19 @@ class _Campaign:
         self._job, self._watch, self._ray, self._cluster = job, watch, cluster.ray, cluster
         message = io.BytesIO()
         send_job(message, job)
-        self._sent = self._ray.put(message.getvalue())
+        self._key = hashlib.sha256(message.getbuffer()).hexdigest()
+        self._sent = self._ray.put(np.frombuffer(message.getbuffer(), np.uint8))
         self._task = self._ray.remote(num_cpus=1, max_retries=_RETRIES)(run_block)
         self._pixels: dict[tuple[Path, int], Any] = {}
         self._out: dict[Any, Block] = {}
         self._left: dict[str, int] = {}
+        self._blocks: dict[str, list[Block]] = {}
 
     def run(self, names: Sequence[str]) -> None:
         waiting: deque[Block] = deque()
         for name in names:
-            own = [block for block in blocks_of(self._job, name, self._rows(name)) if not self._found(block)]
+            self._blocks[name] = blocks_of(self._job, name, self._rows(name, len(names)))
+            own = [block for block in self._blocks[name] if not self._found(block)]
             self._left[name] = len(own)
             waiting.extend(own)
             if not own:
@@ -86,12 +91,15 @@ class _Campaign:
                 with suppress(self._ray.exceptions.RayError):
                     self._ray.cancel(answer, force=False)
 
-    def _rows(self, name: str) -> int:
+    def _rows(self, name: str, n_models: int) -> int:
+        """Return how many images a task of this model has."""
         file = self._job.files.get(name)
         teacher = self._job.teacher
         preprocessing = file.model.input.preprocessing if file else teacher.preprocessing if teacher else None
         assert preprocessing is not None
-        return _BLOCK_BATCHES * batch_size(preprocessing)
+        batch, pieces = batch_size(preprocessing), -(-_TASKS * self._cluster.n_cores // n_models)
+        least, most = _BATCHES
+        return batch * min(most, max(least, -(-self._job.n_images // (batch * pieces))))
 
     def _found(self, block: Block) -> bool:
         """Count a block that an interrupted run left in the store."""
@@ -112,7 +120,7 @@ class _Campaign:
                 whole = np.load(part.pixels, mmap_mode="r", allow_pickle=False)
                 self._pixels[key] = self._ray.put(np.array(whole[block.start : block.stop]))
             pixels = self._pixels[key]
-        self._out[self._task.remote(self._sent, block, pixels)] = block
+        self._out[self._task.remote(self._sent, self._key, block, pixels)] = block
 
     def _receive(self) -> None:
         ready, _ = self._ray.wait(list(self._out), num_returns=1, timeout=_POLL) if self._out else ([], None)
@@ -151,7 +159,7 @@ class _Campaign:
     def _assemble(self, name: str) -> None:
         """Join a model's blocks into its result and remove them."""
         for index, part in enumerate(self._job.parts_of(name)):
-            blocks = [block for block in blocks_of(self._job, name, self._rows(name)) if block.part == index]
+            blocks = [block for block in self._blocks[name] if block.part == index]
             if not blocks:
                 continue
             probs = np.empty((part.n_images, self._job.n_classes), np.float32)
@@ -164,6 +172,6 @@ class _Campaign:
                     )
                 probs[block.start : block.stop] = values
             write_array(part.result(name), probs)
-            for block in blocks:
-                block.path(part).unlink(missing_ok=True)
-                block.path(part).with_suffix(".sha256").unlink(missing_ok=True)
+            for path in left_blocks(part, name).values():
+                path.unlink(missing_ok=True)
+                path.with_suffix(".sha256").unlink(missing_ok=True)

@@ -6,8 +6,9 @@ onnxruntime only.
 
 from __future__ import annotations
 
-import hashlib
 import io
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,24 +49,24 @@ class _Desk:
         self._key = ""
         self._judge: Judge | None = None
 
-    def take(self, job: bytes) -> Judge:
-        key = hashlib.sha256(job).hexdigest()
+    def take(self, job: NDArray[np.uint8], key: str) -> Judge:
         if self._judge is None or key != self._key:
-            self._key, self._judge = key, Judge(receive_job(io.BytesIO(job)))
+            self._key, self._judge = key, Judge(receive_job(io.BytesIO(job.tobytes())))
         return self._judge
 
 
 _DESK = _Desk()
 
 
-def run_block(job: bytes, block: Block, pixels: NDArray[Any] | None) -> dict[str, Any]:
+def run_block(job: NDArray[np.uint8], key: str, block: Block, pixels: NDArray[Any] | None) -> dict[str, Any]:
     """Judge one block and say how it went: {"done": True, "probs": ...}, {"failed": reason} or {"refused":
     ...}.
 
-    Without `pixels` (n, ...) the node sees the store: it reads them there and leaves the probabilities as a
-    whole file. With them, the probabilities go back with the answer.
+    `job` is what `send_job` wrote, as an array: Ray maps arrays where it would copy bytes for every task; a
+    process reads it once for each `key`. Without `pixels` (n, ...) the node sees the store: it reads them
+    there and leaves the probabilities as a whole file. With them, the probabilities go back with the answer.
     """
-    judge = _DESK.take(job)
+    judge = _DESK.take(job, key)
     part = judge.job.parts_of(block.name)[block.part]
     if pixels is None and is_intact(block.path(part)):  # a lost answer, not a lost result
         return {"done": True, "probs": None}
@@ -87,10 +88,36 @@ def _read(part: Part, block: Block) -> NDArray[Any]:
 
 
 def blocks_of(job: Job, name: str, rows: int) -> list[Block]:
-    """Return the blocks of a model that its stored parts do not cover yet."""
+    """Return the blocks of a model that its stored parts do not cover yet: those that an interrupted run left
+    in the store, whatever their size, and blocks of at most `rows` images between them.
+    """
     return [
-        Block(name=name, part=index, start=start, stop=min(start + rows, part.n_images))
+        Block(name=name, part=index, start=start, stop=stop)
         for index, part in enumerate(job.parts_of(name))
         if not is_intact(part.result(name))
-        for start in range(0, part.n_images, rows)
+        for start, stop in _cover(left_blocks(part, name), part.n_images, rows)
     ]
+
+
+def left_blocks(part: Part, name: str) -> dict[tuple[int, int], Path]:
+    """Return the blocks of a model that lie in the store, by their rows [start, stop)."""
+    prefix = f".{part.result(name).stem}."
+    found = {}
+    for path in part.folder.glob(".*.npy"):
+        rows = re.fullmatch(r"(\d+)-(\d+)", path.stem.removeprefix(prefix))
+        if path.name.startswith(prefix) and rows:
+            found[int(rows[1]), int(rows[2])] = path
+    return found
+
+
+def _cover(left: dict[tuple[int, int], Path], n_images: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Yield the rows [start, stop) of each block of a part, in order and without a gap."""
+    at = 0
+    intact = sorted(span for span, path in left.items() if is_intact(path) and span[1] <= n_images)
+    for start, stop in [*intact, (n_images, n_images)]:
+        if start < at:  # it overlaps one that is taken
+            continue
+        yield from ((first, min(first + rows, start)) for first in range(at, start, rows))
+        if stop > start:
+            yield start, stop
+        at = stop

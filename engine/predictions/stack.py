@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from engine.types import UserError
 
 BIG_BYTES = 1 << 28  # arrays from this size on are read as they are needed
-_BLOCK_BYTES = 1 << 24
+_BLOCK_BYTES = 1 << 21  # read and checked at a time; checking takes seven times that
 
 Check = Callable[[NDArray[Any], int, NDArray[np.int64]], None]
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.recommend.channel import likelihoods, signal, true_classes, undone
-from engine.recommend.hypotheses import CalibratedPool
+from engine.recommend.channel import signal, undone
+from engine.recommend.hypotheses import CalibratedPool, soften
+from engine.recommend.labeled import AT_ONCE, LabeledReferences
 from engine.recommend.shares import learn_shares
 from engine.recommend.trust import ErrorPrior, error_prior
+from engine.rules.streaming import blocks
 from engine.types import Bools, Floats, Ints, LabeledSample, LabelTrust
 
 # nats per unit of SoftmaxCorr before any label; clean labels at which that is halved
@@ -120,26 +122,31 @@ def calibrate(pool: CalibratedPool, sample: LabeledSample, trust: LabelTrust = "
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """What the labels say of hypotheses and errors: weights (E, H), references (H, n, K) on the labeled rows,
-    and the true classes (n, K) there.
+    """What the labels say of hypotheses and errors: weights (E, H); on the labeled rows, the classes (n, K)
+    that were expected before the labels were seen and the true classes (n, K) since.
     """
 
     weights: Floats
     log_prior: Floats
     bias: Floats
-    references: Floats
+    before: Floats
     truth: Floats
 
 
 def _weigh(pool: CalibratedPool, sample: LabeledSample, prior: ErrorPrior) -> _Posterior:
     bias, log_prior = learn_shares(pool, sample, prior.symmetric)
-    references = pool.references(sample.rows, bias)
-    likelihood = likelihoods(prior, references, sample.labels, pool.confusion)
+    references = LabeledReferences(pool, sample, bias)
+    likelihood = references.likelihoods(prior)
     log_weights = np.log(likelihood).sum(axis=2) + log_prior + prior.log_odds[:, None]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    truth = true_classes(prior, weights[:, :, None] / likelihood, references, sample.labels, pool.confusion)
-    return _Posterior(weights=weights, log_prior=log_prior, bias=bias, references=references, truth=truth)
+    return _Posterior(
+        weights=weights,
+        log_prior=log_prior,
+        bias=bias,
+        before=references.mean(weights.sum(axis=0)),
+        truth=references.true_classes(prior, weights[:, :, None] / likelihood),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,10 +205,11 @@ def _seen(
     """Return the loss expected at each labeled image before its label is seen, (M, n), and by how much the
     label moves it, (M, n), weighed so that every stratum of the pool has its share.
     """
-    losses = pool.losses(sample.rows)
-    before = np.einsum("h,hnk->nk", posterior.weights.sum(axis=0), posterior.references)
-    moved = np.einsum("nk,mnk->mn", read - before, losses)
-    usual = np.asarray(np.einsum("nk,mnk->mn", before, losses))
+    usual, moved = np.empty((2, len(pool.candidates), sample.n))
+    for some in blocks(len(pool.candidates), max(1, posterior.before.size), AT_ONCE):
+        losses = pool.losses(sample.rows, some)
+        usual[some] = np.einsum("nk,mnk->mn", posterior.before, losses)
+        moved[some] = np.einsum("nk,mnk->mn", read - posterior.before, losses)
     return usual, np.asarray(moved * _sample_weights(pool.contest, sample.rows))
 
 
@@ -222,9 +230,11 @@ def _expected_with(pool: CalibratedPool, bias: Floats, weights: Floats) -> Float
         pool.learned & (weights > NEGLIGIBLE * weights.max()) & np.any(bias != pool.bias, axis=1)
     )
     if len(moved):
-        change = pool.references(pool.few, bias, moved) - pool.references(pool.few, None, moved)
         expected = expected.copy()
-        expected[moved] += change.reshape(len(moved), -1) @ pool.few_losses.T / len(pool.few)
+        for part in blocks(len(moved), pool.few_losses.shape[1], AT_ONCE):
+            some = moved[part]
+            change = pool.references(pool.few, bias, some) - pool.references(pool.few, None, some)
+            expected[some] += change.reshape(len(some), -1) @ pool.few_losses.T / len(pool.few)
     return expected
 
 
@@ -252,7 +262,11 @@ def posterior_belief(pool: CalibratedPool, verdict: Calibrated, rows: Ints | sli
     """
     weights = verdict.hypothesis_weights
     kept = np.flatnonzero(weights > NEGLIGIBLE * weights.max())
-    total = np.zeros(pool.log_refs[0, rows].shape)
+    log_refs = pool.log_refs[:, rows]  # once: those of a large family are read from disk
+    total = np.zeros(log_refs[0].shape)
     for hypothesis in kept:
-        total += weights[hypothesis] * pool.references(rows, verdict.bias, np.array([hypothesis]))[0]
+        one = slice(hypothesis, hypothesis + 1)
+        total += (
+            weights[hypothesis] * soften(log_refs[pool.ref[one]], pool.temperature[one], verdict.bias[one])[0]
+        )
     return np.asarray(total / weights[kept].sum())

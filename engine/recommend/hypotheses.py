@@ -96,11 +96,14 @@ class CalibratedPool:
         given = self.bias if bias is None else bias
         return soften(self.log_refs[:, rows][self.ref[which]], self.temperature[which], given[which])
 
-    def losses(self, rows: Ints | slice) -> Floats:
-        """Return -log q of every class on some rows, (M, n, K)."""
-        return np.asarray(
-            -np.log(np.maximum(np.asarray(self.candidates[:, rows], dtype=np.float64), self.floor))
-        )
+    def losses(self, rows: Ints | slice, which: Ints | slice = slice(None)) -> Floats:
+        """Return -log q of every class on some rows, (M, n, K), of all candidates or those of `which`; one of
+        the two is a slice.
+        """
+        found = np.array(self.candidates[which, rows], dtype=np.float64)
+        np.maximum(found, self.floor, out=found)
+        np.log(found, out=found)
+        return np.negative(found, out=found)
 
 
 def calibrated_pool(

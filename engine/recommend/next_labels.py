@@ -14,12 +14,14 @@ import numpy as np
 from engine.recommend.calibrated import Calibrated, calibrate, posterior_belief
 from engine.recommend.doubt import recommendation
 from engine.recommend.hypotheses import CalibratedPool, contested
+from engine.recommend.streamed import StreamedReferences
 from engine.types import Bools, Floats, Ints, LabeledSample
 
 MAX_CONTENDERS = 8
 EXPLORE = 0.3  # share of the draw that ignores the contest, so that no part of the pool goes unseen
 HORIZONS = (5, 10, 20, 40, 80, 160)
 _CONTINUATIONS, _ROWS_AT_ONCE, _VALUES_AT_ONCE = 3, 2048, 1 << 24
+_CONSIDERED = 1 << 21  # probabilities of a model in those rows of a large family that are drawn from
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,30 +48,46 @@ def label_next(
     chances = np.nan_to_num(np.asarray(best, dtype=np.float64))
     contenders = np.argsort(-chances, kind="stable")[:MAX_CONTENDERS]
     contenders = contenders[chances[contenders] > 0]
-    contest = _contest(pool, verdict, contenders, chances[contenders])
-    free = np.setdiff1d(np.arange(len(contest)), labeled)
-    mean = contest[free].mean() if len(free) else 1.0
+    seen = _considered(pool, np.setdiff1d(np.arange(pool.candidates.shape[1]), labeled), seed)
+    contest = _contest(pool, verdict, contenders, chances[contenders], seen)
+    mean = contest.mean() if len(seen) else 1.0
     relative = contest / mean if mean > 0 else np.ones(len(contest))
-    weights = (1 - EXPLORE) * relative[free] + EXPLORE
+    weights = (1 - EXPLORE) * relative + EXPLORE
     rng = np.random.default_rng(seed + len(labeled))
     # Exponential races draw without replacement in proportion to the weights (Efraimidis and Spirakis, 2006).
-    rows = free[np.argsort(rng.exponential(size=len(free)) / weights, kind="stable")[:k]]
-    rows = rows[np.argsort(-contest[rows], kind="stable")]
-    worth = np.mean(relative[free] ** 2) / np.mean(relative[free] ** 2 / weights) if len(free) else 1.0
+    drawn = np.argsort(rng.exponential(size=len(seen)) / weights, kind="stable")[:k]
+    drawn = drawn[np.argsort(-contest[drawn], kind="stable")]
+    worth = np.mean(relative**2) / np.mean(relative**2 / weights) if len(seen) else 1.0
     return NextLabels(
-        rows=rows, contest=relative[rows], contenders=tuple(int(m) for m in contenders), worth=float(worth)
+        rows=seen[drawn],
+        contest=relative[drawn],
+        contenders=tuple(int(m) for m in contenders),
+        worth=float(worth),
     )
 
 
-def _contest(pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats) -> Floats:
-    """Return how contested every row is between the contenders, (N,)."""
-    parts = []
-    n_candidates, n_images, n_classes = pool.candidates.shape
+def _considered(pool: CalibratedPool, free: Ints, seed: int) -> Ints:
+    """Return the unlabeled rows to draw from: all of them, or some drawn at random where going through the
+    whole pool would take minutes.
+    """
+    most = max(1, _CONSIDERED // pool.n_classes)
+    if not isinstance(pool.log_refs, StreamedReferences) or len(free) <= most:
+        return free
+    return np.sort(np.random.default_rng(seed).choice(free, most, replace=False))
+
+
+def _contest(
+    pool: CalibratedPool, verdict: Calibrated, contenders: Ints, chances: Floats, rows: Ints
+) -> Floats:
+    """Return how contested each of these rows is between the contenders, (n,)."""
+    parts: list[Floats] = [np.empty(0)]
+    n_candidates, _, n_classes = pool.candidates.shape
     step = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // (n_candidates * n_classes)))
-    for start in range(0, n_images, step):
-        rows = slice(start, start + step)
-        belief = posterior_belief(pool, verdict, rows)
-        parts.append(contested(belief, pool.losses(rows)[contenders], chances))
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        belief = posterior_belief(pool, verdict, some)
+        losses = np.concatenate([pool.losses(some, slice(m, m + 1)) for m in contenders])
+        parts.append(contested(belief, losses, chances))
     return np.concatenate(parts)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from engine.recommend.channel import at_labels
 from engine.recommend.hypotheses import CalibratedPool, soften
+from engine.recommend.labeled import AT_ONCE
 from engine.recommend.trust import ErrorPrior
+from engine.rules.streaming import blocks
 from engine.types import Floats, Ints, LabeledSample
 
 SHARE_SD = 1.0  # prior sd of a learned class share's log odds
@@ -28,18 +30,28 @@ def learn_shares(pool: CalibratedPool, sample: LabeledSample, prior: ErrorPrior)
     bias, log_prior = pool.bias.copy(), pool.log_prior.copy()
     if sample.n == 0:
         return bias, log_prior
-    open_ = np.flatnonzero(pool.learned)
-    log_refs, start = pool.log_refs[:, sample.rows][pool.ref[open_]], pool.bias[open_]
+    open_, seen = np.flatnonzero(pool.learned), pool.log_refs[:, sample.rows]
+    for part in blocks(len(open_), seen[0].size, AT_ONCE):
+        some = open_[part]
+        bias[some], charge = _fitted(
+            seen[pool.ref[some]], pool.temperature[some], pool.bias[some], sample.labels, prior
+        )
+        log_prior[some] -= 0.5 * charge
+    return bias, log_prior
+
+
+def _fitted(
+    log_refs: Floats, temperature: Floats, start: Floats, labels: Ints, prior: ErrorPrior
+) -> tuple[Floats, Floats]:
+    """Return the fitted biases (H, K) of some hypotheses and twice what that costs each, (H,)."""
     moved = start.copy()
     for _ in range(_SHARE_STEPS):
-        references = soften(log_refs, pool.temperature[open_], moved)
-        slope = label_slope(references, sample.labels, prior) - _PRECISION * (moved - start)
+        references = soften(log_refs, temperature, moved)
+        slope = label_slope(references, labels, prior) - _PRECISION * (moved - start)
         moved += _DAMPING * np.clip(slope / (_information(references) + _PRECISION), -1, 1)
-    information = _information(soften(log_refs, pool.temperature[open_], moved))
-    bias[open_] = moved
+    information = _information(soften(log_refs, temperature, moved))
     charge = _PRECISION * (moved - start) ** 2 + np.log1p(information / _PRECISION)
-    log_prior[open_] -= 0.5 * charge.sum(axis=1)
-    return bias, log_prior
+    return moved, np.asarray(charge.sum(axis=1))
 
 
 def label_slope(references: Floats, labels: Ints, prior: ErrorPrior) -> Floats:

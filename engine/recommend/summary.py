@@ -18,6 +18,7 @@ from engine.recommend.trust import IN_WORDS
 from engine.words import counted, percent
 
 _TONE = 0.05  # confidence minus accuracy that counts as too sure or not sure enough
+_NOTABLE = 0.001  # nats of a charge that are worth a word
 FOLLOWS = {
     "teacher": "follows the teacher",
     "consensus": "follows the candidates' consensus",
@@ -134,7 +135,7 @@ def _on_the_labels(summary: Mapping[str, Any], n: int, shape: float) -> str:
             f"The pick {FOLLOWS[summary['follows']]}: labels correct that expectation with weight"
             f" {summary['kappa']:.2g}; {share}"
         )
-    if shape > 0:
+    if shape >= _NOTABLE:
         said += (
             f"; a candidate whose answers blur the classes is charged up to {shape:.2g} nats (by SoftmaxCorr;"
             " the more labels, the less)"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.recommend.calibrated import Calibrated
-from engine.recommend.channel import at_labels, likelihoods
 from engine.recommend.hypotheses import CalibratedPool
+from engine.recommend.labeled import LabeledReferences
 from engine.recommend.trust import error_prior
 from engine.types import Bools, Floats, LabeledSample
 
@@ -50,9 +50,9 @@ def suspects(
     """
     if sample.n == 0 or verdict.trust == "checked":
         return []
-    references = pool.references(sample.rows, verdict.bias)
-    likely = np.einsum("h,hnk->nk", verdict.hypothesis_weights, references).argmax(axis=1)
-    chances = chances_if_right(verdict, at_labels(references, sample.labels))
+    references = LabeledReferences(pool, sample, verdict.bias)
+    likely = references.mean(verdict.hypothesis_weights).argmax(axis=1)
+    chances = chances_if_right(verdict, references.at_labels())
     excluded = chances < min(EXCLUDED / pool.n_classes, MOST_EXCLUDED)
     listed = np.flatnonzero(excluded & (verdict.belief < UNLIKELY) & (likely != sample.labels))
     if len(listed) == 0:
@@ -90,8 +90,9 @@ def picks_without(
     terms stay as they are.
     """
     n = sample.n
-    references, prior = pool.references(sample.rows, verdict.bias), error_prior(verdict.trust, pool.n_classes)
-    log_likelihood = np.log(likelihoods(prior, references, sample.labels, pool.confusion))  # (E, H, n)
+    prior = error_prior(verdict.trust, pool.n_classes)
+    references = LabeledReferences(pool, sample, verdict.bias)
+    log_likelihood = np.log(references.likelihoods(prior))  # (E, H, n)
     total = log_likelihood.sum(axis=2) + verdict.log_prior + prior.log_odds[:, None]
     weights = total[:, :, None] - log_likelihood
     weights = np.exp(weights - weights.max(axis=(0, 1)))

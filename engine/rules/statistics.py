@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.rules.streaming import STATISTICS, stream, teacher_classes
+from engine.rules.streaming import STATISTICS, row_tops, stream
 from engine.rules.transport import optimal_transport, transport_cost
 from engine.types import FLOOR as FLOOR
 from engine.types import Bools, Floats, Ints, Progress
@@ -82,9 +82,14 @@ class PoolStatistics:
         return np.asarray(self._get(BY_ROW).predicted)
 
     @cached_property
+    def teacher_tops(self) -> tuple[Ints, Floats]:
+        """(N,) the teacher's class on every row, and (N,) its probability."""
+        return row_tops(self.teacher)
+
+    @cached_property
     def agrees(self) -> Bools:
         """(M, N) whether that is the teacher's class."""
-        return np.asarray(self.predicted == teacher_classes(self.teacher))
+        return np.asarray(self.predicted == self.teacher_tops[0])
 
     @property
     def gram_trace(self) -> Floats:

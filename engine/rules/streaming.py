@@ -211,10 +211,23 @@ def dot(left: Floats, right: Floats) -> float:
     return float(np.einsum("ik,ik->i", left, right).sum(dtype=np.float64))
 
 
-def teacher_classes(teacher: Floats) -> Ints:
-    """Return the teacher's class on every row, (N,)."""
-    parts = [np.argmax(np.asarray(teacher[rows]), axis=1) for rows in blocks(*teacher.shape)]
-    return np.concatenate(parts)
+def row_tops(probs: Floats) -> tuple[Ints, Floats]:
+    """Return each row's class of the largest probability and that probability, both (N,), a block at a
+    time.
+    """
+    classes, top = np.empty(len(probs), np.int64), np.empty(len(probs))
+    decoder, buffer = Decoder(probs.dtype, 0.0), np.empty((next(blocks(*probs.shape)).stop, probs.shape[1]))
+    for rows in blocks(*probs.shape):
+        values = decoder.floored(probs[rows], buffer)
+        classes[rows] = np.argmax(values, axis=1)
+        top[rows] = values[np.arange(len(values)), classes[rows]]
+    return classes, top
+
+
+def class_shares(probs: Floats) -> Floats:
+    """Return the mean of the rows, (K,), a block at a time."""
+    total = sum(np.asarray(probs[rows], dtype=np.float64).sum(axis=0) for rows in blocks(*probs.shape))
+    return np.asarray(total / len(probs))
 
 
 def _floored_teacher(

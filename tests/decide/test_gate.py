@@ -66,6 +66,22 @@ def test_wrong_labels_hide_a_drop_of_accuracy_and_that_is_undone() -> None:
     assert reading.bound(0.9) > (~hit).mean() - 0.02
 
 
+@pytest.mark.parametrize("against", ["teacher", "best"])
+def test_a_pool_too_large_to_hold_is_read_in_part(against: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = load_sample_predictions("digits-resnet")
+    pool, rows = statistics_of(family), draw_subset(family.n_images, 40)
+    question = Question(max_drop=0.05, against=against)  # type: ignore[arg-type]
+    given = family, pool, LabeledSample(rows, family.labels[rows]), 60, question
+    whole = gate_candidate(*given)
+    monkeypatch.setattr("engine.decide.gate._POOL_VALUES", family.n_classes * family.n_images // 3)
+    part = gate_candidate(*given)
+    assert part.drop.n == whole.drop.n == 40
+    assert part.per_class == whole.per_class
+    assert part.drop != whole.drop
+    for name in ("estimate", "low", "high"):
+        assert getattr(part.drop, name) == pytest.approx(getattr(whole.drop, name), abs=0.03)
+
+
 def test_one_class_by_hand() -> None:
     values = np.array([1.0, 2.0, 3.0])
     found = class_drop(values, 1.0, 0.9)

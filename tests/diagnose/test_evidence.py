@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from engine.diagnose.evidence import evidence_problems, structural_problems, teacher_problems
+from engine.rules.streaming import blocks
 from engine.types import Predictions
 
 N, K, M = 60, 5, 6
@@ -38,6 +39,16 @@ def test_a_healthy_family_has_no_problem() -> None:
     assert structural_problems(healthy) == []
     assert teacher_problems(healthy.teacher) == []
     assert structural_problems(replace(healthy, labels=np.full(N, -1))) == []
+
+
+def test_blocks_of_rows_say_what_all_rows_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    flat = np.full((N, K), 1 / K, np.float32)
+    flat[0] = np.eye(K)[0]
+    odd = [flat, np.eye(K, dtype=np.float32)[np.arange(N) % K], np.tile(flat[1], (N, 1))]
+    whole = [teacher_problems(probs) for probs in odd]
+    assert all(whole)
+    monkeypatch.setattr("engine.diagnose.evidence.blocks", lambda n, k: blocks(n, k, 3 * k))
+    assert [teacher_problems(probs) for probs in odd] == whole
 
 
 def test_missing_candidates_are_counted_and_named() -> None:

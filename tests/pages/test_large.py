@@ -4,6 +4,9 @@ other.
 
 from __future__ import annotations
 
+import shutil
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,14 @@ import pytest
 
 from engine.decide.choose import choose, statistics_of
 from engine.decide.kept import kept_arrays, statistics_from
+from engine.files.npz import write_npz
 from engine.predictions.file import load_predictions, save_predictions
 from engine.types import LabeledSample, Predictions, UserError
 from pages.ui.jobs.tasks import weigh_family
 from pages.ui.session.actions import open_predictions_folder
+from pages.ui.session.grounds import brief_now
 from pages.ui.show.many_classes import both_ends
+from pages.ui.workspace.weighing import WEIGHED, stamp_of
 from tests.pages.driving import go, open_app, session_of, text_of
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder")
@@ -80,6 +86,59 @@ def test_other_predictions_need_their_own_numbers(shards: Path, tmp_path: Path) 
     session.restart()
     assert not (session.folder / "weighed.npz").exists()
     assert (shards / "meta.json").exists()
+
+
+@pytest.fixture
+def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """50,000 images of 250 classes, 100 MB for one model in float64: 1,000 images again and again."""
+    rng, repeats = np.random.default_rng(0), 50
+    probs = rng.dirichlet(np.full(250, 0.1), (4, 1000)).astype(np.float16)
+    labels = rng.integers(0, 250, 1000)
+    names = ("a", "b", "c")
+    part = Predictions(
+        teacher=probs[0], candidates=probs[1:], labels=labels, names=names, calibration=500, cost=np.ones(3)
+    )
+    whole = replace(
+        part,
+        teacher=np.tile(probs[0], (repeats, 1)),
+        candidates=np.tile(probs[1:], (1, repeats, 1)),
+        labels=np.tile(labels, repeats),
+    )
+    save_predictions(whole, tmp_path / "wide")
+    # so that what is held at a time is small beside one model
+    for module in ("labeled", "calibrated", "shares"):
+        monkeypatch.setattr(f"engine.recommend.{module}.AT_ONCE", 1 << 19)
+    monkeypatch.setattr("engine.decide.gate._POOL_VALUES", 1 << 19)
+    monkeypatch.setattr("engine.predictions.stack.BIG_BYTES", 0)
+    monkeypatch.setattr("engine.recommend.hypotheses.BIG", 1)
+    monkeypatch.setattr("pages.ui.session.actions._MOST_LABELS", 60)
+    kept = kept_arrays(statistics_of(part))
+    for name in ("confidence", "neg_entropy", "predicted", "contest"):
+        kept[name] = np.concatenate([kept[name]] * repeats, axis=-1)
+    stamp = np.array(stamp_of(tmp_path / "wide"))
+    write_npz(tmp_path / "weighed.npz", {**kept, "problems": np.array([], dtype=str), "stamp": stamp})
+    return tmp_path / "wide"
+
+
+@pytest.mark.slow
+def test_no_page_makes_an_array_of_all_images_and_classes(wide: Path) -> None:
+    app = open_app()
+    session = session_of(app)
+    open_predictions_folder(session, str(wide))
+    shutil.copy(wide.parent / WEIGHED, session.folder / WEIGHED)
+    peaks = {}
+    tracemalloc.start()
+    for page in ("choose", "target", "labels", "compare", "collapse", "export"):
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        go(app, page)
+        peaks[page] = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    assert brief_now(session).sign_off
+    peaks["report"] = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert max(peaks.values()) < 0.75 * 50_000 * 250 * 8, peaks
 
 
 def test_a_path_that_is_not_there_or_not_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,9 @@ from engine.family.recipes import standard_family
 from engine.predictions import ray_cluster, ray_run
 from engine.predictions.file import save_predictions
 from engine.predictions.gather import predict
-from engine.predictions.ray_cluster import check_versions, import_ray, versions
+from engine.predictions.job import Job, Part
+from engine.predictions.ray_cluster import Cluster, check_versions, import_ray, versions
+from engine.predictions.runner import Watch
 from engine.target import open_images
 from engine.types import UserError
 from tests.local_ray import LocalRay, joins
@@ -39,7 +41,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_run, "_BLOCK_BATCHES", 1)
+    monkeypatch.setattr(ray_run, "_BATCHES", (1, 1))
     monkeypatch.setattr("engine.predictions.job._BATCH_PIXELS", 16 * 16 * 16)  # 16 images a batch, 19 blocks
 
 
@@ -93,6 +95,32 @@ def test_an_interrupted_run_goes_on_from_its_blocks(cluster, expected, images, t
     result = predict(tiny_teacher(), RECIPES, images, store=tmp_path / "store", ray="local")
     assert written(result, tmp_path / "ray.npz") == expected
     assert again.n_run == 7 * 19 - 30
+
+
+def test_blocks_of_another_size_are_taken_up(cluster, expected, images, tmp_path, monkeypatch):
+    cluster(LocalRay({31: LocalRay.exceptions.RayError("the cluster is gone")}))
+    with pytest.raises(UserError):
+        predict(tiny_teacher(), RECIPES, images, store=tmp_path / "store", ray="local")
+    monkeypatch.setattr(ray_run, "_BATCHES", (4, 4))
+    again = cluster(LocalRay())
+    result = predict(tiny_teacher(), RECIPES, images, store=tmp_path / "store", ray="local")
+    assert written(result, tmp_path / "ray.npz") == expected
+    assert again.n_run < 7 * 5  # as if nothing were there; gaps between blocks are no longer than these
+    assert not [path for path in (tmp_path / "store" / "predictions").rglob(".*") if path.is_file()]
+
+
+@pytest.mark.parametrize(("n_cores", "n_models", "rows"), [(2, 73, 2048), (800, 73, 1138), (800, 1, 256)])
+def test_tasks_are_large_while_there_are_enough_of_them(n_cores, n_models, rows):
+    teacher = tiny_teacher(side=224)
+    job = Job(
+        teacher=teacher,
+        graph=b"",
+        parts=(Part(Path("pixels"), Path("folder"), 50_000),),
+        levels=(),
+        n_classes=teacher.n_classes,
+    )
+    campaign = ray_run._Campaign(job, Cluster(LocalRay(), is_shared=True, n_cores=n_cores), Watch(0, 0))
+    assert campaign._rows("teacher", n_models) == rows
 
 
 def test_a_stopped_run_keeps_whole_models(cluster, images, tmp_path):
@@ -176,7 +204,7 @@ def large_images(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.slow
 @needs_ray
 def test_two_nodes_and_then_one_give_the_same_bytes(two_nodes, large_images, tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_run, "_BLOCK_BATCHES", 1)  # 20 blocks a model
+    monkeypatch.setattr(ray_run, "_BATCHES", (1, 1))  # 20 blocks a model
     simulated, nodes = two_nodes
     teacher = tiny_teacher(side=64, width=16)
     expected = written(predict(teacher, RECIPES, large_images, store=tmp_path / "own"), tmp_path / "own.npz")

@@ -11,6 +11,7 @@ from engine.recommend.next_labels import EXPLORE, label_next, labels_to_halve
 from engine.rules.statistics import pool_statistics
 from engine.types import LabeledSample
 from tests.families import softmax
+from tests.rules.test_streaming import Counted
 
 EMPTY = LabeledSample(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
@@ -46,6 +47,20 @@ def test_contested_is_the_spread_of_the_losses_contrast() -> None:
             mean = sum(belief[i, y] * terms[y] for y in range(4))
             total += share[m] * sum(belief[i, y] * (terms[y] - mean) ** 2 for y in range(4))
         assert found[i] == pytest.approx(np.sqrt(total))
+
+
+def test_of_a_large_family_only_some_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.recommend.hypotheses.BIG", 1)
+    monkeypatch.setattr("engine.recommend.next_labels._CONSIDERED", 50 * 4)
+    logits = np.random.default_rng(0).normal(size=(3, 400, 4))
+    counted = Counted(softmax(logits[1:]))
+    pool = calibrated_pool(softmax(logits[0]), pool_statistics(softmax(logits[0]), counted))
+    verdict, labeled = calibrate(pool, EMPTY), np.arange(100)
+    counted.read.clear()
+    plan = label_next(pool, verdict, np.array([0.5, 0.5]), labeled, 20)
+    assert len(np.unique(plan.rows)) == 20
+    assert plan.rows.min() >= 100
+    assert sum(counted.read) == 2 * 50 * 4 * 2  # once for the references, once for the losses
 
 
 def test_rows_are_new_distinct_and_mostly_contested(contest: tuple[CalibratedPool, np.ndarray]) -> None:

@@ -52,7 +52,10 @@ def overview(session: Session, a: str, b: str) -> None:
     }
     st.markdown(f"**{headline_of(qualities, a, b)}**")
     candidates = session.decision.candidates.set_index("name").loc[list(dict.fromkeys((a, b)))]
-    numbers = side_by_side(qualities, candidates, session.require_predictions(), session.file_sizes)
+    confidence = float(session.pool.teacher_tops[1].mean())
+    numbers = side_by_side(
+        qualities, candidates, session.require_predictions(), confidence, session.file_sizes
+    )
     table(numbers, "comparison", height="content")
     if session.sample is None:
         st.info("Accuracy, loss and calibration need labels.", icon=":material/lock:")
@@ -126,7 +129,8 @@ def disagreement_card(session: Session, answer: dict[Hashable, Any], models: lis
         if session.has_images:
             where = session.pool_files[row]
             st.image(picture_of(session, row, _SIDE), width=_SIDE, alt=f"image {where}")
-        st.caption(f"at stake: {number(answer['stake'])} nats")
+        which = "" if session.has_images else f"row {row}, "
+        st.caption(f"{which}at stake: {number(answer['stake'])} nats")
         for model in models:
             said = plain(names[int(answer[model])])
             st.markdown(f"{plain(model)}: **{said}** ({share(answer[f'{model} probability'])})")

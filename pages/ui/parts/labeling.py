@@ -142,11 +142,12 @@ def advice(session: Session) -> None:
     """How to label, and why the images come in this order."""
     if session.predictions is not None:
         st.caption("Images come in the order of how much their label would decide between the contenders.")
-    press = (
-        "Click a class, or press its key on the keyboard."
-        if _are_own(session)
-        else "Press the key shown on a button."
-    )
+    if len(session.class_names) > _BUTTONS:
+        press = "Type a part of the class's name and press Enter."
+    elif _are_own(session):
+        press = "Click a class, or press its key on the keyboard."
+    else:
+        press = "Press the key shown on a button."
     st.caption(f"{press} Skipped images come again at the end.")
 
 

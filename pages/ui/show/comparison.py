@@ -17,12 +17,14 @@ def side_by_side(
     qualities: Mapping[str, Quality | None],
     candidates: pd.DataFrame,
     predictions: Predictions,
+    teacher_confidence: float,
     file_sizes: Floats | None = None,
 ) -> pd.DataFrame:
     """One row a measure, one column a model; a dash where it is not known.
 
-    `candidates` holds the candidates' rows of the decision's table, indexed by name; `file_sizes` (M,) the
-    bytes of each candidate's file. Sizes of files and times have a row only where they are known.
+    `candidates` holds the candidates' rows of the decision's table, indexed by name; `teacher_confidence` is
+    the mean over the pool; `file_sizes` (M,) are the bytes of each candidate's file. Sizes of files and times
+    have a row only where they are known.
     """
     rows: dict[str, list[str]] = {
         "Right on your labels ↑ (95 %)": [_percent(q.accuracy if q else None) for q in qualities.values()],
@@ -34,7 +36,8 @@ def side_by_side(
         "Mean confidence": "confidence",
         "Memory ↓ (of float)": "cost",
     }.items():
-        rows[words] = [_of(name, column, candidates, predictions) for name in qualities]
+        known = {**candidates[column], TEACHER: teacher_confidence if column == "confidence" else 1.0}
+        rows[words] = [share(float(known[name])) for name in qualities]
     if file_sizes is not None:
         sizes = dict(zip(predictions.names, file_sizes, strict=True))
         rows["File ↓"] = [size(sizes[name]) if name in sizes else "–" for name in qualities]
@@ -44,13 +47,6 @@ def side_by_side(
     return pd.DataFrame(
         {"Measure": list(rows), **dict(zip(qualities, zip(*rows.values(), strict=True), strict=True))}
     )
-
-
-def _of(name: str, column: str, candidates: pd.DataFrame, predictions: Predictions) -> str:
-    if name != TEACHER:
-        return share(float(candidates[column][name]))
-    confidence = float(predictions.teacher.max(axis=1).mean()) if column == "confidence" else 1.0
-    return share(confidence)
 
 
 def _percent(value: Interval | None) -> str:
