@@ -46,6 +46,7 @@ TESTED_IN = {
     "engine/deploy/moments.py": "deploy/test_mended.py",
     "engine/deploy/ranges.py": "deploy/test_integers.py",
     "engine/deploy/rounding.py": "deploy/test_mended.py",
+    "engine/deploy/probing.py": "deploy/test_mixed.py",
     "engine/deploy/sensitivity.py": "deploy/test_mixed.py",
     "engine/deploy/shifting.py": "deploy/test_mended.py",
     "engine/deploy/tailored.py": "deploy/test_running.py",

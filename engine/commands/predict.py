@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from engine.commands.teacher_arguments import add_teacher_arguments, load_stated
 from engine.diagnose.agreement import agreements, chance_problem
 from engine.diagnose.evidence import evidence_problems
 from engine.family.families import FAMILIES, split_family
+from engine.family.kinds import StaticRecipe
 from engine.family.model_file import CONSENSUS
 from engine.family.weights import ends_note
 from engine.predictions.deployed import read_allocation
@@ -299,7 +300,7 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
             *(chance_problem(a, teacher.name) for a in agreements(predictions) if a.is_chance and files),
             *evidence_problems(predictions),
         ],
-        "notes": [*teacher.notes, *_ends_note(plan), *plan.images.notes, *_folder_note(plan)],
+        "notes": [*teacher.notes, *_family_notes(plan), *plan.images.notes, *_folder_note(plan)],
         "peak_memory_bytes": (
             peak_memory_estimate(
                 teacher, plan.pool.n_images, plan.family.n_candidates, available_cores(), largest
@@ -311,10 +312,16 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
     }
 
 
-def _ends_note(plan: _Plan) -> list[str]:
-    teacher = plan.family.teacher
-    note = ends_note(teacher) if isinstance(teacher, Teacher) and plan.family.recipes else None
-    return [] if note is None else [note]
+def _family_notes(plan: _Plan) -> list[str]:
+    teacher, recipes = plan.family.teacher, plan.family.recipes
+    if not isinstance(teacher, Teacher) or not recipes:
+        return []
+    notes = [ends_note(teacher)]
+    if any(isinstance(recipe, StaticRecipe) for recipe in recipes):
+        from engine.deploy.integers import float_operators_note
+
+        notes.append(float_operators_note(teacher))
+    return [note for note in notes if note is not None]
 
 
 def _folder_note(plan: _Plan) -> list[str]:
@@ -326,6 +333,14 @@ def _folder_note(plan: _Plan) -> list[str]:
     ]
 
 
+def _missing_lines(names: Sequence[str], reasons: Sequence[str]) -> list[str]:
+    """Say what was not judged and why; what one reason keeps out is one line."""
+    grouped: dict[str, list[str]] = {}
+    for name, reason in zip(names, reasons, strict=False):
+        grouped.setdefault(reason.removesuffix("."), []).append(name)
+    return [f"not judged: {', '.join(group)}, because {reason}." for reason, group in grouped.items()]
+
+
 def summary(result: dict[str, Any]) -> str:
     done, missing = len(result["candidates"]), len(result["missing"])
     test = f" and {result['n_test']} test images" if result["n_test"] else ""
@@ -335,10 +350,7 @@ def summary(result: dict[str, Any]) -> str:
     ]
     if result["files"]:
         lines += file_lines(result["files"])
-    lines += [
-        f"not judged: {name}, because {reason.removesuffix('.')}."
-        for name, reason in zip(result["missing"], result["missing_reasons"], strict=False)
-    ]
+    lines += _missing_lines(result["missing"], result["missing_reasons"])
     if result["latency"] is not None:
         lines.append("Times are relative to the float teacher, on this processor, one thread.")
     lines += [f"skipped {bad['name']}: {bad['reason']}" for bad in result["skipped"]]

@@ -24,12 +24,11 @@ def _duration(seconds: float | None) -> str:
 
 
 def describe(report: ProgressReport) -> str:
-    """Return a report in words: stage, share, images a second, time left."""
-    share = report.done / max(report.total, 1)
-    return (
-        f"{report.stage}: {share:4.0%}, {report.images_per_second:,.0f} images/s,"
-        f" {_duration(report.seconds_left)} left"
-    )
+    """Return a report in words: stage, share, and where images are counted how many a second, time left."""
+    share = f"{report.stage}: {report.done / max(report.total, 1):4.0%}"
+    if not report.images_per_second and report.seconds_left is None:
+        return share
+    return f"{share}, {report.images_per_second:,.0f} images/s, {_duration(report.seconds_left)} left"
 
 
 def progress_bar(stream: TextIO | None = None, *, quiet: float = _QUIET) -> Callable[[ProgressReport], None]:

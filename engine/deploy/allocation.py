@@ -11,15 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from engine.family.quantize import n_output_channels
 from engine.types import Floats, Kernel, UserError
 
 CHOICES: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
 FLOAT = 32  # bits of a layer that is left alone
-_SECONDS = 20.0  # for the solver; a gap left then is below what the measurement can tell
+_CLOSE = 1e-6  # of the harm: nearer is as good
+_WIDEST = 4000  # divisions kept side by side; a few hundred is usual
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,23 +49,79 @@ def allocate(table: LayerTable, limit: float) -> dict[str, int]:
             f"the layers need at least {smallest:,.0f} bytes even at {min(table.bits)} bits each, more than"
             f" the {limit:,.0f} that are left. Allow more memory."
         )
-    n_layers, n_choices = table.harm.shape
-    harm = np.asarray(table.harm, np.float64)
-    one_each = csr_array(np.kron(np.eye(n_layers), np.ones(n_choices)))
-    found = milp(
-        harm.ravel() / max(harm.max(), 1e-300),  # the solver's tolerances are absolute
-        integrality=np.ones(harm.size, np.int64),
-        bounds=Bounds(0, 1),
-        constraints=[
-            LinearConstraint(one_each, 1, 1),
-            LinearConstraint(table.n_bytes.reshape(1, -1) / limit, -np.inf, 1),
-        ],
-        options={"time_limit": _SECONDS, "mip_rel_gap": 1e-6},
-    )
-    if found.x is None:
-        raise UserError("the bits could not be divided among the layers in time. Use a uniform candidate.")
-    picks: NDArray[np.int64] = found.x.reshape(n_layers, n_choices).argmax(axis=1)
-    return {name: table.bits[pick] for name, pick in zip(table.names, picks, strict=True)}
+    price, known = _price(table, limit)
+    most = float(table.harm[np.arange(len(known)), known].sum())
+    front = _Front(table, limit, price, most * (1 - _CLOSE))
+    found = front.picks() if front.grow() else known
+    return {name: table.bits[pick] for name, pick in zip(table.names, found, strict=True)}
+
+
+def _price(table: LayerTable, limit: float) -> tuple[float, NDArray[np.int64]]:
+    """Return the price of a byte, in harm, at which layers that each take what is cheapest for them just stay
+    within the limit, and what they take then, with the bytes left over given where they spare most.
+    """
+    low, high = 0.0, float(table.harm.max()) / max(float(np.diff(np.sort(table.n_bytes)).min()), 1e-9) + 1.0
+    rows = np.arange(len(table.names))
+    for _ in range(60):
+        middle = (low + high) / 2
+        picks = (table.harm + middle * table.n_bytes).argmin(axis=1)
+        low, high = (low, middle) if table.n_bytes[rows, picks].sum() <= limit else (middle, high)
+    picks = (table.harm + high * table.n_bytes).argmin(axis=1)
+    while True:
+        left = limit - table.n_bytes[rows, picks].sum()
+        more = table.n_bytes - table.n_bytes[rows, picks][:, None]
+        spared = np.where(more <= left, table.harm[rows, picks][:, None] - table.harm, 0.0)
+        layer, pick = np.unravel_index(int(spared.argmax()), spared.shape)
+        if spared[layer, pick] <= 0:
+            return high, picks
+        picks[layer] = pick
+
+
+class _Front:
+    """The divisions of bytes among the layers so far that none other beats in both bytes and harm, without
+    those that the layers to come cannot bring below `most`, the harm of a division that is known to fit.
+    """
+
+    def __init__(self, table: LayerTable, limit: float, price: float, most: float) -> None:
+        self._table, self._limit, self._price = table, limit, price
+        self._most = most
+        priced = (table.harm + price * table.n_bytes).min(axis=1)
+        # what the layers from each one on need at least: bytes, and harm with every byte at its price
+        self._least_bytes, self._least_priced = (
+            np.append(least[::-1].cumsum()[::-1], 0.0) for least in (table.n_bytes.min(axis=1), priced)
+        )
+        self._bytes, self._harm = np.zeros(1), np.zeros(1)
+        self._steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+
+    def grow(self) -> bool:
+        """Take in all layers; say whether a division is left."""
+        for layer in range(len(self._table.names)):
+            self._add(layer)
+        return len(self._harm) > 0
+
+    def _add(self, layer: int) -> None:
+        """Take in one layer more, with each of its choices."""
+        n_bytes = (self._bytes[:, None] + self._table.n_bytes[layer]).ravel()
+        harm = (self._harm[:, None] + self._table.harm[layer]).ravel()
+        at_least = harm + self._least_priced[layer + 1] - self._price * (self._limit - n_bytes)
+        fits = n_bytes + self._least_bytes[layer + 1] <= self._limit
+        kept = np.flatnonzero(fits & (at_least <= self._most))
+        kept = kept[np.lexsort((harm[kept], n_bytes[kept]))]
+        before = np.minimum.accumulate(np.append(np.inf, harm[kept]))[:-1]
+        kept = kept[harm[kept] < before]
+        if len(kept) > _WIDEST:
+            kept = kept[np.linspace(0, len(kept) - 1, _WIDEST).astype(np.int64)]
+        self._bytes, self._harm = n_bytes[kept], harm[kept]
+        parents, picks = np.divmod(kept, len(self._table.bits))
+        self._steps.append((parents, picks))
+
+    def picks(self) -> list[int]:
+        """Return the choice of every layer in the division of least harm."""
+        place, found = int(self._harm.argmin()), []
+        for parents, picks in reversed(self._steps):
+            found.append(int(picks[place]))
+            place = int(parents[place])
+        return found[::-1]
 
 
 def monotone(harm: Floats, bits: Sequence[int]) -> NDArray[np.float64]:

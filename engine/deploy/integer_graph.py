@@ -23,6 +23,9 @@ from engine.types import Floats
 _LEVELS = 255
 _TOP = 127
 
+# codes and scales of a model's weights by name, axis, whether each channel has its scale, and `pairs`
+KnownCodes = dict[tuple[str, int, bool, bool], tuple[NDArray[np.int8], NDArray[np.float32]]]
+
 
 @dataclass(frozen=True)
 class Affine:
@@ -41,12 +44,17 @@ class Affine:
 
 
 def integer_graph(
-    model: onnx.ModelProto, plan: IntegerPlan, ranges: Mapping[str, Range], *, per_channel: bool
+    model: onnx.ModelProto,
+    plan: IntegerPlan,
+    ranges: Mapping[str, Range],
+    *,
+    per_channel: bool,
+    known: KnownCodes | None = None,
 ) -> onnx.ModelProto:
     """Return the model with every planned node between integers. `ranges` has one entry for each of
-    `plan.measured`.
+    `plan.measured`; `known` keeps the codes of weights for the model's next candidate.
     """
-    writer = _Writer(model.graph, plan, ranges, per_channel)
+    writer = _Writer(model.graph, plan, ranges, per_channel, {} if known is None else known)
     made = onnx.ModelProto()
     made.CopyFrom(model)
     writer.write(made.graph)
@@ -55,9 +63,14 @@ def integer_graph(
 
 class _Writer:
     def __init__(
-        self, graph: onnx.GraphProto, plan: IntegerPlan, ranges: Mapping[str, Range], per_channel: bool
+        self,
+        graph: onnx.GraphProto,
+        plan: IntegerPlan,
+        ranges: Mapping[str, Range],
+        per_channel: bool,
+        known: KnownCodes,
     ) -> None:
-        self.graph, self.plan, self.per_channel = graph, plan, per_channel
+        self.graph, self.plan, self.per_channel, self.known = graph, plan, per_channel, known
         self.affine = {value: Affine.of(ranges[origin]) for value, origin in plan.ranged.items()}
         self.stored = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
         self.initializers: dict[str, onnx.TensorProto] = {}
@@ -112,7 +125,12 @@ class _Writer:
         name = node.input[1]
         axis = _channel_axis(node)
         pairs = not _is_depthwise(node, self.stored[name].shape)
-        codes, scales = quantize_weight(self.stored[name], axis, per_channel=self.per_channel, pairs=pairs)
+        key = (name, axis, self.per_channel, pairs)
+        if key not in self.known:
+            self.known[key] = quantize_weight(
+                self.stored[name], axis, per_channel=self.per_channel, pairs=pairs
+            )
+        codes, scales = self.known[key]
         new.input[1] = self._stored_integers(name, codes, scales, axis)
         if len(node.input) > 2 and node.input[2]:
             total = scales.astype(np.float64) * np.float64(self.affine[node.input[0]].scale)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from engine.deploy.calibration import Calibration
-from engine.deploy.mixed import Choice, Kernels, MixedFactory, layers_sentence
+from engine.deploy.mixed import Choice, Distances, Kernels, MixedFactory, layers_sentence
 from engine.deploy.moments import Layer, collect_moments, mean_shift
 from engine.deploy.rounding import optimised
 from engine.deploy.shifting import constants_behind, give_biases
@@ -35,6 +35,7 @@ class MendingFactory:
     calibration: Calibration
     mixed: MixedFactory
     _found: dict[tuple[str, int], Quantized] = field(default_factory=dict)
+    _distances: Distances = field(default_factory=dict)
 
     @cached_property
     def layers(self) -> dict[str, Layer]:
@@ -69,7 +70,7 @@ class MendingFactory:
     def choose(self, recipe: MixedRecipe) -> Choice:
         """Choose among the same divisions of bits as without optimised rounding, each rounded so."""
         choices = [choice for choice in self.mixed.choices(recipe) if choice.percentile is None]
-        return self.mixed.nearest(choices, self.quantized)
+        return self.mixed.nearest(choices, self.quantized, self._distances)
 
     def quantized(self, choice: Choice) -> Kernels:
         """Return every kernel's integers at its own bits, rounded with what the layer reads."""

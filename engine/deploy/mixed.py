@@ -6,15 +6,18 @@ Knows allocation and packing. Knows nothing of labels or of the rest of the fami
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from engine.deploy.allocation import CHOICES, FLOAT, LayerTable, allocate, kernel_bytes
 from engine.deploy.calibration import Calibration
 from engine.deploy.clipping import clipped
-from engine.deploy.sensitivity import Reference, measure
+from engine.deploy.probing import Distance, Reference
+from engine.deploy.sensitivity import IMAGES, measure
 from engine.deploy.tailored import TailoredModel
 from engine.exports.graph import pack_kernels
 from engine.family.kinds import MixedRecipe
@@ -26,6 +29,7 @@ _TRIED_BELOW = 5  # bits: from here on a clip at the least squared error is as n
 _SLACK = 1e-6  # of the memory: a share that was a quotient admits what it was made of
 
 Kernels = dict[str, Quantized]
+Distances = dict[Hashable, Distance]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,11 @@ class Choice:
 
     bits: Mapping[str, int]
     percentile: float | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from others: uniform choices come up again at many shares."""
+        return tuple(self.bits.items()), self.percentile
 
 
 def fixed_bytes(teacher: Teacher) -> float:
@@ -53,6 +62,7 @@ class MixedFactory:
     store: Path
     on_progress: Progress | None = None
     _made: dict[tuple[str, int, float | None], Quantized] = field(default_factory=dict)
+    _distances: Distances = field(default_factory=dict)
 
     @cached_property
     def table(self) -> LayerTable:
@@ -61,7 +71,7 @@ class MixedFactory:
 
     @cached_property
     def _reference(self) -> Reference:
-        return Reference.of(self.calibration)
+        return Reference.of(self.calibration, IMAGES)
 
     @cached_property
     def _percentiles(self) -> Percentiles:
@@ -81,7 +91,7 @@ class MixedFactory:
 
     def choose(self, recipe: MixedRecipe) -> Choice:
         """Return the choice that is nearest to the teacher on calibration images."""
-        return self.nearest(self.choices(recipe), self.quantized)
+        return self.nearest(self.choices(recipe), self.quantized, self._distances)
 
     def choices(self, recipe: MixedRecipe) -> list[Choice]:
         """Return what may be nearest within the share: the division of least harm in sum, and the uniform
@@ -100,13 +110,21 @@ class MixedFactory:
             *(Choice(bits, percentile) for bits in clipped_too for percentile in PERCENTILES),
         ]
 
-    def nearest(self, choices: Sequence[Choice], made: Callable[[Choice], Kernels]) -> Choice:
-        """Return the choice whose kernels, as `made` makes them, change the teacher's answers least."""
-        if len(choices) == 1:
-            return choices[0]
-        floats = ({name: dequantize(item) for name, item in made(c).items()} for c in choices)
-        distances = [self._reference.distance(kernels) for kernels in floats]
-        return choices[distances.index(min(distances))]
+    def nearest(
+        self, choices: Sequence[Choice], made: Callable[[Choice], Kernels], known: Distances
+    ) -> Choice:
+        """Return the choice whose kernels, as `made` makes them, change the teacher's answers least; `known`
+        keeps the distances of kernels made so.
+        """
+        best, least = choices[0], np.inf
+        for choice in choices if len(choices) > 1 else ():
+            found = known.get(choice.key)
+            if found is None or (not found.whole and found.value <= least):
+                kernels = {name: dequantize(item) for name, item in made(choice).items()}
+                found = known[choice.key] = self._reference.distance(kernels, least)
+            if found.whole and found.value < least:
+                best, least = choice, found.value
+        return best
 
     def quantized(self, choice: Choice) -> Kernels:
         """Return every kernel's integers at its own bits; those left float are not among them."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from engine.deploy.calibration import Calibration
-from engine.deploy.ranges import watching
+from engine.deploy.ranges import check_finite, watching
 from engine.family.quantize import channel_rows
 from engine.teacher.kernels import GraphView, Way, attribute, kernel_at, way_to, weight_slots
 from engine.types import Floats, Kernel
@@ -127,7 +127,7 @@ def _padding(
 
 def collect_moments(calibration: Calibration) -> dict[str, Layer]:
     """Run some calibration images once and return the moments of every layer that can be laid out, by
-    kernel.
+    kernel. Raises UserError if one of them reads nan or infinity.
     """
     model = onnx.ModelProto.FromString(calibration.teacher.graph)
     layers = {layer.kernel.name: layer for layer in _layers(model.graph)}
@@ -141,6 +141,8 @@ def collect_moments(calibration: Calibration) -> dict[str, Layer]:
     for start in range(0, n, calibration.batch):
         rows = calibration.images[start : min(n, start + calibration.batch)]
         seen = {entry: rows, **dict(zip(inside, session.run(inside, {entry: rows}), strict=True))}
+        for value in values:
+            check_finite(seen[value], value, start)
         for layer in layers.values():
             layer.add(seen[layer.node.input[0]])
     for layer in layers.values():

@@ -122,20 +122,21 @@ def collect(
         rows = images[start : start + batch]
         outputs = dict(zip(inside, session.run(inside, {entry: rows}), strict=True))
         for value in values:
-            _take(found[value], rows if value == entry else outputs[value], value, start)
+            numbers = rows if value == entry else outputs[value]
+            check_finite(numbers, value, start)
+            found[value].add(numbers)
     return found
 
 
-def _take(histogram: Histogram, numbers: Floats, value: str, start: int) -> None:
-    # a nan or infinity anywhere makes the sum one too
-    if not np.isfinite(numbers.sum(dtype=np.float64)):
+def check_finite(numbers: Floats, value: str, start: int) -> None:
+    """Raise UserError if a value is nan or infinite somewhere within the images from `start` on."""
+    if not np.isfinite([numbers.min(), numbers.max()]).all():  # a nan anywhere is both
         raise UserError(
             f"the teacher's value {value!r} is nan or infinite within calibration images {start} to"
-            f" {start + len(numbers)}, so it has no range.",
+            f" {start + len(numbers)}, so nothing can be fitted to it.",
             "Remove those images, or use the paper's family, which needs none.",
             option="family",
         )
-    histogram.add(numbers)
 
 
 def watching(model: onnx.ModelProto, values: Sequence[str]) -> ort.InferenceSession:

@@ -7,8 +7,10 @@ Knows the order: prepare, build, judge, time. Each step is another module's busi
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,11 @@ from engine.family.families import split_family
 from engine.family.kinds import AnyRecipe
 from engine.family.model_file import ModelFile, Refusal, StandIn
 from engine.predictions.gather import predict, reading
+from engine.predictions.machine import available_cores
 from engine.predictions.pixels import Pool, PoolOptions, prepare_pool
 from engine.predictions.runner import ProgressReport
 from engine.target import ImageSet
-from engine.types import Predictions, Progress, Recipe, Teacher
+from engine.types import Predictions, Progress, Recipe, Teacher, UserError
 
 OnProgress = Callable[[ProgressReport], None]
 
@@ -75,7 +78,8 @@ def predict_family(
     stop = _stop(run.get("cancel"), run.get("time_budget"), started)
     calibration = _calibration(teacher, images, store, family, run)
     workshop = Workshop(calibration, store, run.get("on_progress"))
-    built = _within(workshop.build(tailored, stop), teacher, family.budget)
+    with _meanwhile(teacher, weights, images, store, run, stop):
+        built = _within(workshop.build(tailored, stop), teacher, family.budget)
     files = {file.model.name: file for file in built.files}
     judged = [r if isinstance(r, Recipe) else files[r.slug].model for r in recipes if _is_there(r, files)]
     if run.get("time_budget") is not None:
@@ -86,6 +90,44 @@ def predict_family(
     if not family.latency:
         return result
     return _timed(result, calibration, recipes, files, run)
+
+
+@contextmanager
+def _meanwhile(
+    teacher: Teacher,
+    weights: Sequence[Recipe],
+    images: ImageSet,
+    store: Path,
+    run: Mapping[str, Any],
+    stop: Callable[[], bool],
+) -> Iterator[None]:
+    """Judge weight-only recipes beside the building, which keeps one core busy, until it is done. The run
+    after it finds them in the store; what it finds amiss, it says itself.
+    """
+    alone = run.get("workers") == 1 or available_cores() == 1
+    if not weights or alone or run.get("ray") or run.get("give_up_hopeless"):
+        yield
+        return
+    done = threading.Event()
+    quiet = {**run, "on_progress": None, "refused": (), "time_budget": None, "workers": 1}
+
+    def judge() -> None:
+        with suppress(UserError):
+            predict(
+                teacher,
+                weights,
+                images,
+                store=store,
+                **{**quiet, "cancel": lambda: done.is_set() or stop()},
+            )
+
+    thread = threading.Thread(target=judge)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _is_there(recipe: AnyRecipe, files: dict[str, BuiltFile]) -> bool:

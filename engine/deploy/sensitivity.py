@@ -1,7 +1,7 @@
 """How much each layer spoils when it alone is quantized: its distance to the teacher on calibration images,
 measured once and kept.
 
-Knows weight-swapped sessions and the store. Knows nothing of labels or of who gets which bits.
+Knows layers, bits and the store. Knows nothing of labels or of who gets which bits.
 """
 
 from __future__ import annotations
@@ -10,94 +10,30 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.deploy.allocation import CHOICES, LayerTable, kernel_bytes, monotone
 from engine.deploy.calibration import Calibration
 from engine.deploy.clipping import Clipped, clipped
+from engine.deploy.probing import Reference
 from engine.family.quantize import dequantize
-from engine.predictions.job import without_kernels
-from engine.predictions.model import Session, probabilities
 from engine.predictions.store import make_folder, store_key, write_text
-from engine.types import FLOOR, Floats, Kernel, Progress, Teacher
+from engine.types import Kernel, Progress
 
-# finer codes spoil less than a run can tell: scaled by squared error
-MEASURED: tuple[int, ...] = (
-    2,
-    3,
-    4,
-    5,
-)
+# finer codes spoil so little that it grows with the squared error of the weights: scaled from the last one
+MEASURED: tuple[int, ...] = (2, 3, 4)
 IMAGES = 64
-_FAMILIES, _FAMILY = 2, 72  # a measurement may cost as much as two families on the calibration split
-_COMPARED = 72  # whole candidates compared for all mixed ones, about
-_VERSION = "1"
-
-
-@dataclass(frozen=True, eq=False)
-class Probing:
-    """Runs the teacher with some kernels replaced over the same few images."""
-
-    teacher: Teacher
-    graph: bytes
-    images: NDArray[np.float32]
-    batch: int
-
-    @classmethod
-    def of(cls, teacher: Teacher, images: NDArray[np.float32], batch: int) -> Probing:
-        return cls(teacher, without_kernels(teacher.graph, teacher.kernels), images, batch)
-
-    def probs(self, replaced: dict[str, NDArray[np.float32]]) -> NDArray[np.float64]:
-        """Return the probabilities (n, K) with these kernels in place of the teacher's."""
-        own = {name: np.asarray(array, np.float32) for name, array in self.teacher.weights.items()}
-        session = Session(self.graph, {**own, **replaced})
-        steps = range(0, len(self.images), self.batch)
-        outputs = [session.outputs(self.images[start : start + self.batch]) for start in steps]
-        return probabilities(np.concatenate(outputs), self.teacher.output).astype(np.float64)
-
-    def distance(self, reference: Floats, replaced: dict[str, NDArray[np.float32]]) -> float:
-        """Return the mean KL divergence from the reference (n, K); a model that yields nan is as far as can
-        be.
-        """
-        return divergence(reference, self.probs(replaced))
-
-
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """The teacher's own answers on the images that measurements take, to compare whole candidates with."""
-
-    probing: Probing
-    probs: Floats
-
-    @classmethod
-    def of(cls, calibration: Calibration) -> Reference:
-        """Take as many images as a measurement of the layers takes."""
-        n = n_probed(len(calibration.teacher.kernels), len(calibration.images))
-        probing = Probing.of(calibration.teacher, calibration.images[:n], calibration.batch)
-        return cls(probing, probing.probs({}))
-
-    def distance(self, replaced: dict[str, NDArray[np.float32]]) -> float:
-        """Return how far the teacher is with these kernels in place of its own."""
-        return self.probing.distance(self.probs, replaced)
-
-
-def divergence(reference: Floats, probs: Floats) -> float:
-    """Return the mean over images of KL(reference, probs), with the floor that every rule has."""
-    if not np.isfinite(probs).all():
-        return float(-np.log(FLOOR))
-    p, q = np.maximum(reference, FLOOR), np.maximum(probs, FLOOR)
-    return float(np.mean(np.sum(p * (np.log(p) - np.log(q)), axis=1)))
+_FAMILY = 72
+_VERSION = "2"
 
 
 def n_probed(n_layers: int, n_calibration: int) -> int:
-    """Return how many images each measurement may take: 64, or fewer where layers and whole candidates
-    together would exceed two families on the calibration split.
+    """Return how many images each measurement may take: 64, or fewer where all layers together would cost
+    more than half a family on the calibration split.
     """
-    affordable = _FAMILIES * _FAMILY * n_calibration // (n_layers * len(MEASURED) + _COMPARED)
+    affordable = _FAMILY // 2 * n_calibration // (n_layers * len(MEASURED))
     return max(1, min(IMAGES, n_calibration, affordable))
 
 
@@ -114,7 +50,7 @@ def measure(calibration: Calibration, store: Path, on_progress: Progress | None 
     known = _read(path)
     waiting = [kernel for kernel in teacher.kernels if kernel.name not in known]
     if waiting:
-        reference = Reference.of(calibration)
+        reference = Reference.of(calibration, n)
         with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as threads:
             tasks = threads.map(lambda kernel: _layer(reference, kernel), waiting)
             for kernel, harm in zip(waiting, tasks, strict=True):
@@ -138,7 +74,7 @@ def _layer(reference: Reference, kernel: Kernel) -> list[float]:
     weights = reference.probing.teacher.weights[kernel.name]
     made: dict[int, Clipped] = {bits: clipped(weights, kernel, bits) for bits in CHOICES}
     harm = {
-        bits: max(0.0, reference.distance({kernel.name: dequantize(made[bits].quantized)}))
+        bits: max(0.0, reference.distance({kernel.name: dequantize(made[bits].quantized)}).value)
         for bits in MEASURED
     }
     last = MEASURED[-1]

@@ -28,7 +28,7 @@ from engine.predictions.runner import ProgressReport
 from engine.predictions.store import commit, is_intact, make_folder, store_key, temporary, write_text
 from engine.types import UserError
 
-_VERSION = "2"  # raise it when a built file could change
+_VERSION = "3"  # raise it when a built file could change
 
 OnProgress = Callable[[ProgressReport], None]
 
@@ -102,7 +102,13 @@ class Workshop:
         """Build or find every recipe's file; one that does not suit the teacher is refused with its
         reason.
         """
-        wanted: Sequence[Tailored] = tuple(recipes)
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        # kernels are too small for several threads: waiting for each other costs more than the work
+        with threadpool_limits(1):
+            return self._build(tuple(recipes), cancel)
+
+    def _build(self, wanted: Sequence[Tailored], cancel: Callable[[], bool] | None) -> Built:
         files, refused = [], []
         for done, recipe in enumerate(wanted):
             if cancel is not None and cancel():

@@ -28,8 +28,8 @@ from engine.deploy.integers import IntegerFactory
 from engine.deploy.latency import Stopwatch
 from engine.deploy.mended import MendingFactory
 from engine.deploy.mixed import Kernels, MixedFactory
+from engine.deploy.probing import Reference
 from engine.deploy.running import predict_family
-from engine.deploy.sensitivity import Probing
 from engine.exports.graph import float_model
 from engine.family.cost import weight_bytes
 from engine.family.families import make_family
@@ -199,11 +199,11 @@ def _mixed(subjects: list[Subject]) -> list[str]:
         with tempfile.TemporaryDirectory() as store:
             factory = MixedFactory(s.calibration, Path(store))
             mending = MendingFactory(s.calibration, factory)
-            probing = Probing.of(s.teacher, s.images[s.n_calibration :], s.calibration.batch)
-            reference = probing.probs({})
+            unseen = s.images[s.n_calibration :]
+            reference = Reference.of(calibrate_on(s.teacher, unseen), len(unseen))
 
-            def distance(kernels: Kernels, p: Probing = probing, r: Any = reference) -> float:
-                return p.distance(r, {name: dequantize(item) for name, item in kernels.items()})
+            def distance(kernels: Kernels, r: Reference = reference) -> float:
+                return r.distance({name: dequantize(item) for name, item in kernels.items()}).value
 
             for bits in (4, 3):
                 rows.append(_mixed_row(s, mending, distance, bits))

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from engine.__main__ import main
 from engine.predictions.file import load_predictions, save_predictions
@@ -123,3 +125,57 @@ def test_a_judged_file_is_exported_and_verified(
     assert again["sha256"] == judged[1]
     line = run(desk, capsys, *words, "--store", str(tmp_path / "nothing"), code=2)
     assert "made with calibration images" in line
+
+
+def test_one_reason_is_one_line_and_float_operators_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A network that puts nan where no output shows it: what is fitted to such values is left out, the rest
+    is judged.
+    """
+    rng, node = np.random.default_rng(0), helper.make_node
+    kernels = {
+        "w": rng.normal(0, 0.3, (4, 3, 3, 3)),
+        "v": rng.normal(0, 0.3, (4, 4, 3, 3)),
+        "h": rng.normal(0, 1, (3, 4)),
+    }
+    nodes = [
+        node("ReduceMean", ["x", "axes"], ["mean"]),
+        node("Div", ["x", "mean"], ["relative"]),  # a black image has no mean to divide by
+        node("Conv", ["relative", "w"], ["a"]),
+        node("Elu", ["a"], ["b"]),
+        node("Conv", ["b", "v"], ["c"]),
+        node("IsNaN", ["c"], ["lost"]),
+        node("Where", ["lost", "zero", "c"], ["d"]),
+        node("GlobalAveragePool", ["d"], ["e"]),
+        node("Flatten", ["e"], ["f"]),
+        node("Gemm", ["f", "h"], ["y"], transB=1),
+    ]
+    stored = {name: array.astype(np.float32) for name, array in kernels.items()}
+    stored |= {"axes": np.array([1, 2, 3]), "zero": np.zeros((), np.float32)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 16, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10),
+        tmp_path / "odd.onnx",
+    )
+    pixels = rng.integers(0, 256, (32, 16, 16, 3), dtype=np.uint8)
+    pixels[::3] = 0
+    np.save(tmp_path / "x.npy", pixels)
+    words = ["predict", "--teacher", str(tmp_path / "odd.onnx"), "--images", str(tmp_path / "x.npy")]
+    words += ["--out", str(tmp_path / "out.npz"), "--store", str(tmp_path / "s"), "--workers", "1"]
+    names = "b8a8-channel-minmax,b8a8-tensor-minmax,b3-channel-q100-bc,mix-0.5,mix-0.5-opt"
+    assert main([*words, "--candidates", f"26,{names}", "--no-latency"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert load_predictions(tmp_path / "out.npz").names == ("b4-channel-q99", "mix-0.5")
+    refused = [line for line in lines if line.startswith("not judged: ")]
+    assert refused[0].startswith("not judged: b8a8-channel-minmax, b8a8-tensor-minmax, because the teacher's")
+    assert "nan or infinite within calibration images 0 to 16" in refused[0]
+    assert refused[1].startswith("not judged: b3-channel-q100-bc, mix-0.5-opt, because")
+    assert len(refused) == 2
+    assert any(line.startswith("W8A8: these operators stay float") and "1 Elu" in line for line in lines)

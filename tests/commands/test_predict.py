@@ -303,3 +303,6 @@ def test_the_progress_bar(terminal: bool) -> None:
     assert "running 72 candidates:  50%, 123 images/s, 0:50 left" in text
     assert text.endswith("\n")
     assert text.count("\n") == (1 if terminal else 11)  # elsewhere the estimate, then every tenth
+    draw(ProgressReport(3, 4, 0.0, None, "building mix-0.14"))  # no images are counted
+    assert "building mix-0.14:  75%" in out.getvalue().splitlines()[-1].split("]")[-1].rstrip()
+    assert "images/s" not in out.getvalue().splitlines()[-1]

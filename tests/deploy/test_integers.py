@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -174,6 +177,32 @@ def test_what_has_no_integer_kernel_is_counted() -> None:
     assert plan.kept_float == {"HardSwish": 1}
     assert plan.kernels == (0, 2)
     assert set(plan.ranged) == {"x", "a", "b", "y"}
+
+
+def test_codes_of_weights_are_made_once_for_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.deploy import integer_graph, integers
+
+    calls: Counter[str] = Counter()
+    quantize, count = integer_graph.quantize_weight, integers.integer_layers
+
+    def quantized(*given: Any, **options: Any) -> Any:
+        calls["weights"] += 1
+        return quantize(*given, **options)
+
+    def counted(content: bytes) -> int:
+        calls["sessions"] += 1
+        return count(content)
+
+    monkeypatch.setattr(integer_graph, "quantize_weight", quantized)
+    monkeypatch.setattr(integers, "integer_layers", counted)
+    factory = IntegerFactory(calibration())
+    recipes = [StaticRecipe("channel", m, e) for m in RANGE_METHODS for e in (False, True)]
+    shared = [factory.make(recipe) for recipe in recipes]
+    assert calls == {"weights": 4, "sessions": 2}
+    for recipe, made in zip(recipes[::3], shared[::3], strict=True):
+        alone = IntegerFactory(calibration()).make(recipe)
+        assert alone.content == made.content
+        assert alone.facts == made.facts
 
 
 def test_nan_activations_are_refused() -> None:

@@ -21,7 +21,7 @@ from engine.deploy.rounding import optimised
 from engine.deploy.shifting import constants_behind, give_biases
 from engine.family.kinds import CorrectedRecipe, MixedRecipe
 from engine.family.quantize import channel_rows, dequantize
-from engine.types import Recipe, Teacher
+from engine.types import Recipe, Teacher, UserError
 from tests.tiny_teacher import tiny_teacher
 
 RECIPE = Recipe(3, 100.0, "channel", False)
@@ -184,3 +184,9 @@ def test_a_shared_constant_is_left_alone() -> None:
     graph = keras_like()
     graph.node.append(helper.make_node("Mul", ["y", "summand"], ["z"]))
     assert "a" not in constants_behind(graph)
+
+
+def test_nan_inputs_of_a_layer_are_refused(calibration: Calibration) -> None:
+    calibration.images[3, 0, 0, 0] = np.nan
+    with pytest.raises(UserError, match="nan or infinite within calibration images"):
+        collect_moments(calibration)

@@ -5,12 +5,14 @@ timed.
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from engine.deploy import latency, timing, workshop
+from engine.deploy import latency, running, timing, workshop
 from engine.deploy.calibration import calibrate_on
 from engine.deploy.latency import Stopwatch
 from engine.deploy.running import FamilyOptions, predict_family
@@ -77,6 +79,45 @@ def test_weights_alone_are_judged_as_ever(images: ImageSet, tmp_path: Path) -> N
     plain = predict(tiny_teacher(), recipes, images, store=tmp_path / "b")
     np.testing.assert_array_equal(ours.candidates, plain.candidates)
     assert ours.latency is None
+
+
+def test_weights_are_judged_while_files_are_built(
+    images: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, build = tmp_path / "s", workshop.Workshop.build
+
+    def waiting(shop: workshop.Workshop, *given: Any) -> workshop.Built:
+        deadline = time.monotonic() + 30
+        while not list(store.glob("predictions/*/b4-channel-q100.npy")):
+            assert time.monotonic() < deadline, "nothing was judged meanwhile"
+            time.sleep(0.01)
+        return build(shop, *given)
+
+    monkeypatch.setattr(running, "available_cores", lambda: 2)
+    monkeypatch.setattr(workshop.Workshop, "build", waiting)
+    result = predict_family(tiny_teacher(), RECIPES[:2], images, store=store)
+    monkeypatch.undo()
+    alone = predict_family(tiny_teacher(), RECIPES[:2], images, store=tmp_path / "alone", workers=1)
+    np.testing.assert_array_equal(result.candidates, alone.candidates)
+
+
+def test_building_does_not_wait_for_the_weights(
+    images: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is judged beside the building ends with it, and its errors are the run's to tell."""
+    ended = []
+
+    def endless(*given: Any, cancel: Any, **options: Any) -> None:
+        while not cancel():
+            time.sleep(0.01)
+        ended.append(True)
+        raise UserError("stopped")
+
+    monkeypatch.setattr(running, "available_cores", lambda: 2)
+    monkeypatch.setattr(running, "predict", endless)
+    with running._meanwhile(tiny_teacher(), RECIPES[:1], images, tmp_path, {}, lambda: False):
+        assert not ended
+    assert ended
 
 
 def test_a_packed_file_repeats_its_recipe(images: ImageSet, tmp_path: Path) -> None:
