@@ -66,6 +66,7 @@ TESTED_IN = {
     "engine/exports/writing.py": "exports/test_roundtrip.py",
     "engine/commands/export_file.py": "exports/test_foreign.py",
     "engine/exports/foreign_predict.py": "exports/test_foreign.py",
+    "engine/exports/foreign_page.py": "exports/test_foreign.py",
     "engine/family/cost.py": "family/test_recipes.py",
     "engine/family/model_file.py": "predictions/test_model_files.py",
     "engine/family/weights.py": "family/test_recipes.py",

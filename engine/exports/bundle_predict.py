@@ -64,14 +64,18 @@ def to_size(image: Image.Image, p: dict[str, Any]) -> Image.Image:
 
 
 def prepare(image: Image.Image, p: dict[str, Any]) -> Any:
-    """Return one image as the model takes it, float32: sized, ordered, then (pixel * scale - mean) / std."""
+    """Return one image as the model takes it, float32: sized, ordered, then (pixel * scale - mean) / std,
+    computed as pixel * a + b in float32, as it was when the model was judged.
+    """
     sized = to_size(to_rgb(image), p)
     pixels = np.asarray(sized.convert("L") if p["channels"] == 1 else sized)
     pixels = pixels.reshape(p["height"], p["width"], p["channels"])
     if p["order"] == "BGR":
         pixels = pixels[..., ::-1]
-    values = (pixels.astype(np.float64) * p["scale"] - np.array(p["mean"])) / np.array(p["std"])
-    return np.ascontiguousarray(values.transpose(2, 0, 1) if p["layout"] == "NCHW" else values, np.float32)
+    std = np.array(p["std"], np.float64)
+    a, b = (p["scale"] / std).astype(np.float32), (-np.array(p["mean"]) / std).astype(np.float32)
+    values = pixels.astype(np.float32) * a + b
+    return np.ascontiguousarray(values.transpose(2, 0, 1) if p["layout"] == "NCHW" else values)
 
 
 def predict(paths: Sequence[str | Path], model: str | Path | None = None) -> tuple[list[str], Any]:

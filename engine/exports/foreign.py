@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from engine.exports import bundle_predict, foreign_predict
 from engine.exports.certificate import Check
+from engine.exports.foreign_page import file_page
 from engine.exports.verification import Verification
 from engine.family.model_file import ModelFile
 from engine.files.hashing import sha256_of
@@ -30,7 +31,8 @@ from engine.teacher.reason import reason
 from engine.types import Floats, UserError
 
 FORMAT = "anchorpoint model file 1"
-CERTIFICATE, IMAGES = "certificate.json", "images.npy"
+CERTIFICATE, IMAGES, PAGE = "certificate.json", "images.npy", "certificate.html"
+_NAMES = ("model.onnx", "model.tflite")
 SAME, OTHER = 1e-6, 1e-3  # largest difference in probability: in the runtime it was judged with, in another
 _FIELDS = {"model": dict, "probabilities": list, "judged": bool, "inputs": str, "runtime": str}
 _AGAIN = "Copy the export again, or ask for a new one."
@@ -61,18 +63,16 @@ def export_file(order: FileOrder, folder: str | Path) -> Verification:
     content = read_judged(order.model)
     name = f"model{order.model.path.suffix.lower()}"
     images = _noise(order.model) if order.images is None else order.images
-    files: dict[str, bytes] = {
-        name: content,
-        "predict.py": script().encode(),
-        "README.md": _readme(order, name),
-    }
+    files = {name: content, "predict.py": script().encode(), "README.md": _readme(order, name)}
+    for other in {*_NAMES} - {name}:
+        (target / other).unlink(missing_ok=True)  # of an earlier export: another model
     for file, data in files.items():
-        with whole_file(target / file) as out:
-            out.write(data)
+        _put(target / file, data)
     with whole_file(target / IMAGES) as out:
         np.save(out, images.astype(np.float32), allow_pickle=False)
     answers = run_guarded(order.model, target / IMAGES)
-    certificate = {
+    promised = np.asarray(answers if order.judged is None else order.judged, np.float64)
+    facts = {
         "format": FORMAT,
         "file": name,
         "model": json.loads(replace(order.model, path=Path(name)).to_json()),
@@ -80,13 +80,20 @@ def export_file(order: FileOrder, folder: str | Path) -> Verification:
         "class_names": list(order.class_names),
         "inputs": "noise" if order.images is None else "images",
         "judged": order.judged is not None,
-        "probabilities": np.asarray(answers if order.judged is None else order.judged, np.float64).tolist(),
+        "probabilities": promised.tolist(),
         "evidence": dict(order.evidence),
         "files": {file: sha256_of(target / file) for file in (*files, IMAGES)},
     }
-    with whole_file(target / CERTIFICATE) as out:
-        out.write(json.dumps(certificate, indent=1).encode())
+    checks = [_check_hashes(target, facts), _check_answers(promised, answers, facts)]
+    _put(target / PAGE, file_page(facts, checks).encode())
+    facts["files"][PAGE] = sha256_of(target / PAGE)
+    _put(target / CERTIFICATE, json.dumps(facts, indent=1).encode())
     return verify_file(target)
+
+
+def _put(path: Path, data: bytes) -> None:
+    with whole_file(path) as out:
+        out.write(data)
 
 
 def is_file_export(path: str | Path) -> bool:
@@ -169,7 +176,7 @@ def _noise(model: ModelFile) -> NDArray[np.float32]:
 
 
 def _check_hashes(folder: Path, facts: Mapping[str, Any]) -> Check:
-    names = {facts["file"], "predict.py", "README.md", IMAGES}
+    names = {facts["file"], "predict.py", "README.md", IMAGES, PAGE}
     stated = facts["files"]
     wrong = [name for name in sorted(names) if _hash(folder / name) != stated.get(name)]
     if _hash(folder / facts["file"]) != facts["model"]["sha256"]:
@@ -205,7 +212,7 @@ def _read(folder: Path) -> dict[str, Any]:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_CERTIFICATE:
             raise ValueError
         facts = json.loads(path.read_text(encoding="utf-8"))
-        if facts["file"] not in ("model.onnx", "model.tflite") or not isinstance(facts["files"], dict):
+        if facts["file"] not in _NAMES or not isinstance(facts["files"], dict):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(
@@ -232,6 +239,7 @@ def _readme(order: FileOrder, name: str) -> bytes:
     notes = "\n".join(f"- {note}" for note in model.notes)
     return (
         f"# {name}\n\n{model.format}, {model.n_bytes:,} bytes, sha256 {model.sha256}.\n"
-        f"The very bytes that were judged, for {runtime_version(model.runtime)}.\n\n{notes}\n\n"
+        f"The very bytes that were judged, for {runtime_version(model.runtime)}. What was checked, and why\n"
+        f"this file: {PAGE}.\n\n{notes}\n\n"
         "    python predict.py photo.jpg\n    python -m engine verify .\n"
     ).encode()

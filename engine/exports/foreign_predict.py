@@ -18,29 +18,34 @@ from PIL import Image
 from engine.exports.bundle_predict import prepare  # in a bundle, its text stands here
 
 
-def run_onnx(model: Path, images: Any, source: str, output: str) -> Any:
-    """Return the raw outputs of an ONNX file for one batch."""
+def run_onnx(path: Path, images: Any, model: dict[str, Any]) -> Any:
+    """Return the raw outputs of an ONNX file, batch by batch."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it reports use to its maker otherwise
     import onnxruntime as ort
 
-    session = ort.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    options = ort.SessionOptions()
+    if model["unpacked"]:  # it was judged with its weights made floats at load
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    source, output = model["input"]["name"], model["output"]["name"]
     return np.concatenate([session.run([output], {source: batch})[0] for batch in images])
 
 
-def run_litert(model: Path, images: Any, source: str, output: str) -> Any:
-    """Return the raw outputs of a TFLite file."""
+def run_litert(path: Path, images: Any, model: dict[str, Any]) -> Any:
+    """Return the raw outputs of a TFLite file, batch by batch."""
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_path=str(model), num_threads=1)
-    taken = next(d for d in interpreter.get_input_details() if d["name"] == source)["index"]
-    given = next(d for d in interpreter.get_output_details() if d["name"] == output)["index"]
-    interpreter.resize_tensor_input(taken, images[0].shape)
+    interpreter = Interpreter(model_path=str(path), num_threads=1)
+    taken = next(d for d in interpreter.get_input_details() if d["name"] == model["input"]["name"])
+    given = next(d for d in interpreter.get_output_details() if d["name"] == model["output"]["name"])
+    if tuple(taken["shape"]) != images[0].shape:  # it leaves a size open
+        interpreter.resize_tensor_input(taken["index"], images[0].shape)
     interpreter.allocate_tensors()
     rows = []
     for batch in images:
-        interpreter.set_tensor(taken, batch)
+        interpreter.set_tensor(taken["index"], batch)
         interpreter.invoke()
-        rows.append(interpreter.get_tensor(given).copy())
+        rows.append(interpreter.get_tensor(given["index"]).copy())
     return np.concatenate(rows)
 
 
@@ -54,12 +59,13 @@ def encoded(images: Any, form: dict[str, Any]) -> Any:
 
 
 def probabilities(raw: Any, form: dict[str, Any]) -> Any:
-    """Return what the raw outputs stand for, rows summing to one."""
+    """Return what the raw outputs stand for, rows summing to one; a row of nothing but zeros is a guess."""
     real = raw.astype(np.float64).reshape(len(raw), -1)
     if raw.dtype.kind != "f":
         real = (real - form["zero_point"]) * form["scale"]
     if form["kind"] == "logits":
         real = np.exp(real - real.max(axis=1, keepdims=True))
+    real[real.sum(axis=1) == 0] = 1.0
     return real / real.sum(axis=1, keepdims=True)
 
 
@@ -73,7 +79,7 @@ def predict(paths: Sequence[str | Path], folder: Path | None = None) -> tuple[li
     filled = np.concatenate([images, np.repeat(images[-1:], -len(images) % size, axis=0)])
     batches = encoded(filled, taken).reshape(-1, size, *images.shape[1:])
     run = run_onnx if model["runtime"] == "onnxruntime" else run_litert
-    raw = run(folder / facts["file"], batches, taken["name"], model["output"]["name"])
+    raw = run(folder / facts["file"], batches, model)
     return facts["class_names"], probabilities(raw[: len(paths)], model["output"])
 
 

@@ -6,12 +6,12 @@ Knows layout and words. Every number comes from the certificate, and every text 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from engine.exports.certificate import Certificate, Sizes
+from engine.exports.certificate import Certificate, Check, Sizes
 from engine.exports.decision_page import decision_html
 from engine.exports.evidence import brief_in
 from engine.exports.layout import nowrap, page, table
@@ -73,12 +73,11 @@ def certificate_html(certificate: Certificate) -> str:
             f" {size(c.sizes.file)} on disk, {c.sizes.file / c.sizes.float_file:.1%} of the float file."
             f" {escape(lead)}</p>"
         ),
-        _evidence(c),
+        evidence_html(c.evidence, facts=speed_and_size(c)),
         "<h2>Size</h2>",
         _size_bars(c.sizes),
         f"<p>{escape(size_words(c))}</p>",
-        "<h2>Checks</h2>",
-        table(("", "check", "value", "limit", "in words"), [_check_row(check) for check in c.checks]),
+        checks_html(c.checks),
         _profiles(c),
         "<h2>Notes</h2>",
         "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in c.notes) + "</ul>",
@@ -111,7 +110,13 @@ def _size_bars(sizes: Sizes) -> str:
     )
 
 
-def _check_row(check: Any) -> list[str]:
+def checks_html(checks: Iterable[Check]) -> str:
+    """Return the table of what was checked."""
+    heads = ("", "check", "value", "limit", "in words")
+    return "<h2>Checks</h2>" + table(heads, [_check_row(check) for check in checks])
+
+
+def _check_row(check: Check) -> list[str]:
     mark = "<span class=ok>✓</span>" if check.passed else "<span class=bad>✗</span>"
     return [mark, escape(check.name), _number(check.value), _number(check.limit), escape(check.sentence)]
 
@@ -135,11 +140,12 @@ def _profiles(c: Certificate) -> str:
     return "<h2>Load profiles (lower is better)</h2>" + table(heads, rows) + note
 
 
-def _evidence(c: Certificate) -> str:
-    brief = brief_in(c.evidence)
+def evidence_html(evidence: Mapping[str, Any], *, facts: Sequence[str] = ()) -> str:
+    """Return why this candidate, as sections of a page; `facts` are sentences on size and speed."""
+    brief = brief_in(evidence)
     if brief is not None:
-        return decision_html(brief, facts=speed_and_size(c))
-    rows = [[escape(key.replace("_", " ")), escape(text)] for key, text in _spoken(c.evidence)]
+        return decision_html(brief, facts=facts)
+    rows = [[escape(key.replace("_", " ")), escape(text)] for key, text in _spoken(evidence)]
     return "<h2>Why this candidate</h2>" + (
         table(("", ""), rows)
         if rows

@@ -55,25 +55,27 @@ class FileSession:
         batches.
         """
         encoded = encode(images, self._input)
-        size = self._input.batch or len(images)
-        blocks = [self._block(encoded[start : start + size], size) for start in range(0, len(images), size)]
-        return decode(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), self._output)
+        n, size = len(images), self._input.batch or len(images)
+        if n % size:  # the file takes whole batches only: fill the last one up, and drop what that gives
+            filling = np.resize(encoded[-(n % size) :], (size - n % size, *encoded.shape[1:]))
+            encoded = np.concatenate([encoded, filling])
+        blocks = self._blocks([encoded[start : start + size] for start in range(0, n, size)])
+        given = decode(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), self._output)[:n]
+        return given.reshape(n, -1) if given.size == n * self._output.n_classes else given
 
-    def _block(self, images: NDArray[Any], size: int) -> NDArray[Any]:
-        n = len(images)
-        if n < size:  # the file takes whole batches only: fill the last one up, and drop what that gives
-            images = np.resize(images, (size, *images.shape[1:]))
+    def _blocks(self, images: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Run batches of one size."""
+        shape, size = images[0].shape, len(images[0])
         try:
-            result = self._run(images)
+            results = [self._run(batch) for batch in images]
         except _FAILURES as error:
             if what := excess(error):
-                raise UserError(f"it asks for {what} on images of shape {images.shape}") from None
-            raise UserError(f"it fails on images of shape {images.shape}: {reason(error)}") from None
-        if result.ndim < 1 or len(result) != size:
-            raise UserError(f"it returns shape {result.shape} for {size} images")
-        return (
-            result[:n].reshape(n, -1) if result.size == len(result) * self._output.n_classes else result[:n]
-        )
+                raise UserError(f"it asks for {what} on images of shape {shape}") from None
+            raise UserError(f"it fails on images of shape {shape}: {reason(error)}") from None
+        for result in results:
+            if result.ndim < 1 or len(result) != size:
+                raise UserError(f"it returns shape {result.shape} for {size} images")
+        return results
 
 
 def encode(images: NDArray[np.float32], form: InputForm) -> NDArray[Any]:

@@ -202,8 +202,9 @@ def _constant_note(names: Sequence[str]) -> str:
     """The sentence that says which weights are not quantized because they never meet an image."""
     alike = list(dict.fromkeys(re.sub(r"\d+(?=[./])", "*", name) for name in names))
     shown = ", ".join(alike[:3]) + (f" and {len(alike) - 3} more" if len(alike) > 3 else "")
-    kernels = "One kernel is" if len(names) == 1 else f"{len(names)} kernels are"
+    one = len(names) == 1
     return (
-        f"{kernels} not quantized: the model multiplies them with constants only, never with an image, so"
-        f" their result is a constant too ({shown})."
+        f"{'One kernel is' if one else f'{len(names)} kernels are'} not quantized: the model multiplies"
+        f" {'it' if one else 'them'} with constants only, never with an image, so"
+        f" {'its' if one else 'their'} result is a constant too ({shown})."
     )

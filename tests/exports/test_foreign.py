@@ -17,7 +17,9 @@ from PIL import Image
 
 from engine.__main__ import main
 from engine.exports import foreign_predict
-from engine.exports.foreign import _promised, _read, is_file_export, verify_file
+from engine.exports.certificate import Check
+from engine.exports.foreign import PAGE, _promised, _read, is_file_export, verify_file
+from engine.exports.foreign_page import file_page
 from engine.predictions.file import load_predictions
 from engine.samples import FOLDER, sample_target
 from engine.types import UserError
@@ -81,8 +83,32 @@ def test_the_script_answers_without_the_engine(place: Path, name: str, tmp_path:
     rows = [predictions.files.index(Path(image).name) for image in images]
     wanted = predictions.candidates[predictions.names.index(Path(name).stem)][rows]
     for answers in (np.load(folder / "out.npy"), own):
-        np.testing.assert_allclose(answers, wanted, atol=0.02)  # pixels are rounded in float64 there
+        np.testing.assert_allclose(answers, wanted, atol=1e-6)
         np.testing.assert_array_equal(answers.argmax(1), wanted.argmax(1))
+
+
+def test_the_script_reads_a_row_of_zeros_as_a_guess() -> None:
+    form = {"kind": "probabilities", "zero_point": -128, "scale": 1 / 256}
+    raw = np.array([[-128, -128], [-128, 127]], np.int8)
+    np.testing.assert_array_equal(foreign_predict.probabilities(raw, form), [[0.5, 0.5], [0, 1]])
+
+
+def test_the_page_tells_decision_checks_and_origin(place: Path, tmp_path: Path) -> None:
+    page = (place / "static-qdq" / PAGE).read_text(encoding="utf-8")
+    facts = json.loads((place / "static-qdq" / "certificate.json").read_text())
+    assert "This file is the one that was judged" in page
+    assert "<h2>The decision</h2>" in page
+    assert "repeats the judged probabilities on 8 images" in page
+    assert facts["model"]["sha256"] in page
+    hostile = "<script>alert(1)</script>"
+    facts["model"] |= {"name": hostile, "notes": [hostile], "format": hostile, "source": hostile}
+    failed = Check(name="answers", passed=False, value=None, limit=None, sentence=hostile)
+    page = file_page(facts | {"evidence": {"predictions": hostile}}, [failed])
+    assert "do not deploy" in page
+    assert "<script" not in page
+    folder = Path(shutil.copytree(place / "static-qdq", tmp_path / "bundle"))
+    (folder / PAGE).write_text("All is well.")
+    assert f"Changed since the export: {PAGE}." in verify_file(folder).checks[0].sentence
 
 
 def test_a_changed_bundle_is_found_out(place: Path, tmp_path: Path) -> None:

@@ -72,6 +72,19 @@ def test_order_layout_and_arithmetic(layout: str, order: str, dtype: type) -> No
     np.testing.assert_array_equal(normalise(pixels[None], p)[0], batch[0])
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("std", [(0.3, 0.3, 0.3), (0.2, 0.3, 0.4)])
+def test_a_large_batch_of_small_images_has_the_bytes_of_each_alone(
+    layout: str, std: tuple[float, ...]
+) -> None:
+    p = replace(PLAIN, layout=layout, mean=(0.5, 0.5, 0.5), std=std)
+    pixels = np.random.default_rng(0).integers(0, 256, (200, *input_shape(p)), dtype=np.uint8)
+    assert pixels.size > 2 * 32768  # more than is normalised at a time
+    alone = np.concatenate([normalise(image[None], p) for image in pixels])
+    buffer = np.full((256, *input_shape(p)), np.nan, np.float32)
+    np.testing.assert_array_equal(normalise(pixels, p, buffer), alone)
+
+
 def test_gray_teachers_get_one_channel() -> None:
     image = picture(12, 10)
     p = Preprocessing(12, 10, channels=1, mean=(0.0,), std=(1.0,))
