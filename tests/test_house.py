@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decide": {"family", "rules", "recommend", "diagnose"},
     "diagnose": {"family", "rules"},
     "exports": {"files", "guard", "teacher", "family", "target", "foreign", "predictions", "decide"},
-    "deploy": {"teacher", "family", "target", "foreign", "predictions", "exports"},
+    "deploy": {"guard", "teacher", "family", "target", "foreign", "predictions", "exports"},
     "study": {"files", "family", "predictions", "rules", "recommend", "decide", "diagnose"},
     "commands": {
         *("files", "guard", "samples", "teacher", "family", "target", "foreign", "predictions", "rules"),

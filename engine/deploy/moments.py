@@ -132,15 +132,14 @@ def collect_moments(calibration: Calibration) -> dict[str, Layer]:
     model = onnx.ModelProto.FromString(calibration.teacher.graph)
     layers = {layer.kernel.name: layer for layer in _layers(model.graph)}
     values = list(dict.fromkeys(layer.node.input[0] for layer in layers.values()))
-    session = watching(model, values)
-    entry = session.get_inputs()[0].name
+    run, entry = watching(model, values), model.graph.input[0].name
     inside = [value for value in values if value != entry]
     n = min(IMAGES, len(calibration.images))
     for layer in layers.values():
         layer.n_images = n
     for start in range(0, n, calibration.batch):
         rows = calibration.images[start : min(n, start + calibration.batch)]
-        seen = {entry: rows, **dict(zip(inside, session.run(inside, {entry: rows}), strict=True))}
+        seen = {entry: rows, **dict(zip(inside, run(inside, rows), strict=True))}
         for value in values:
             check_finite(seen[value], value, start)
         for layer in layers.values():

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from engine.family.kinds import RANGE_METHODS, RangeMethod
+from engine.teacher.apart import Run, UnrunnableError, Way, opened
+from engine.teacher.reason import reason
+from engine.teacher.runtime import FAILURES, excess
 from engine.types import Floats, UserError
 
 _BINS = 4096  # over [-limit, limit]; the limit is between once and twice the largest magnitude seen
@@ -114,13 +117,12 @@ def collect(
 
     Raises UserError if one of them becomes nan or infinite.
     """
-    session = watching(model, values)
-    entry = session.get_inputs()[0].name
+    run, entry = watching(model, values), model.graph.input[0].name
     inside = [value for value in values if value != entry]
     found = {value: Histogram.empty() for value in values}
     for start in range(0, len(images), batch):
         rows = images[start : start + batch]
-        outputs = dict(zip(inside, session.run(inside, {entry: rows}), strict=True))
+        outputs = dict(zip(inside, run(inside, rows), strict=True))
         for value in values:
             numbers = rows if value == entry else outputs[value]
             check_finite(numbers, value, start)
@@ -139,18 +141,30 @@ def check_finite(numbers: Floats, value: str, start: int) -> None:
         )
 
 
-def watching(model: onnx.ModelProto, values: Sequence[str]) -> ort.InferenceSession:
-    """A session that also returns the named values."""
+def watching(model: onnx.ModelProto, values: Sequence[str]) -> Run:
+    """Open the model so that it also returns the named values."""
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
     present = {item.name for item in watched.graph.output} | {item.name for item in watched.graph.input}
     for value in values:
         if value not in present:
             watched.graph.output.append(onnx.helper.make_empty_tensor_value_info(value))
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    return ort.InferenceSession(watched.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return _saying_why(opened(watched.SerializeToString(), Way()))
+
+
+def _saying_why(run: Run) -> Run:
+    def tried(names: Sequence[str] | None, images: NDArray[np.float32]) -> list[NDArray[Any]]:
+        try:
+            return run(names, images)
+        except FAILURES as error:
+            asked = excess(error)
+            what = f"it asks for {asked}" if asked else reason(error)
+            raise UnrunnableError(
+                f"the teacher fails on {len(images)} calibration images: {what}.",
+                "Remove those images, or check the model file.",
+            ) from None
+
+    return tried
 
 
 def ranges_of(histograms: Mapping[str, Histogram], method: RangeMethod) -> dict[str, Range]:

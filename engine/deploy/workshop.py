@@ -26,6 +26,7 @@ from engine.family.kinds import MixedRecipe, StaticRecipe, Tailored
 from engine.family.model_file import InputForm, ModelFile, OutputForm, Refusal
 from engine.predictions.runner import ProgressReport
 from engine.predictions.store import commit, is_intact, make_folder, store_key, temporary, write_text
+from engine.teacher.apart import UnrunnableError
 from engine.types import UserError
 
 _VERSION = "3"  # raise it when a built file could change
@@ -117,6 +118,8 @@ class Workshop:
             self._report(done, len(wanted), f"building {recipe.slug}")
             try:
                 files.append(self.file(recipe))
+            except UnrunnableError:
+                raise
             except UserError as error:
                 refused.append(Refusal(recipe.slug, error.problem))
         return Built(tuple(files), tuple(refused))

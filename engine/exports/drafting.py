@@ -26,7 +26,6 @@ from engine.exports.parity import (
     check_weights,
     float_candidate,
     image_digests,
-    options,
     reference_check,
     rounded_bits,
     rounding_limit,
@@ -162,7 +161,7 @@ def _trial(request: Request, weights: Weights) -> _Trial:
     candidate = float_candidate(teacher, weights)
     noise = random_images(PROBE_IMAGES, teacher.preprocessing, PROBE_SEED)
     expected, limit = (
-        run_file(candidate, noise, teacher.output, options()),
+        run_file(candidate, noise, teacher.output),
         rounding_limit(candidate, noise, teacher.output),
     )
     probe = Probe.of(expected, limit, seed=PROBE_SEED)
@@ -179,7 +178,7 @@ def _trial(request: Request, weights: Weights) -> _Trial:
     bits = None if stored is None else rounded_bits(stored)
     if judged is None or bits is not None:
         judged, origin = (
-            run_file(candidate, images, teacher.output, options()),
+            run_file(candidate, images, teacher.output),
             "predictions of the dequantized float graph, made now",
         )
         extra = () if stored is None or bits is None else (check_rounded(stored, judged, bits),)

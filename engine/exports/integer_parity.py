@@ -9,19 +9,20 @@ from collections.abc import Iterator
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from engine.exports.certificate import Check
 from engine.exports.parity import (
+    AS_ANYBODY,
     LIMIT,
+    ONE_THREAD,
     Comparison,
     argmax_check,
     batch_check,
     difference_check,
-    options,
     run_file,
 )
+from engine.teacher.apart import Way
 
 # of a probability: where one code falls to the other side of a tie, a surer class may move by percents
 LARGEST_INTEGER_LIMIT = 0.1
@@ -41,19 +42,19 @@ def integer_limit(content: bytes, images: NDArray[np.float32], output: str) -> f
 
 
 def _definition_gap(content: bytes, images: NDArray[np.float32], output: str) -> float:
-    here, plain = (run_file(content, images, output, options(level)) for level in ("all", "disabled"))
+    here, plain = (run_file(content, images, output, Way(level)) for level in ("all", "disabled"))
     return float(np.abs(here - plain).max())
 
 
 def integer_checks(content: bytes, comparison: Comparison) -> Iterator[Check]:
     """Yield the checks of the two ways that run integer kernels, then classes and batch sizes."""
     ways = {
-        "onnxruntime, integer kernels": options(),
-        "onnxruntime, default options": ort.SessionOptions(),
+        "onnxruntime, integer kernels": ONE_THREAD,
+        "onnxruntime, default options": AS_ANYBODY,
     }
     probs = comparison.judged
-    for name, settings in ways.items():
-        probs = run_file(content, comparison.images, comparison.output, settings)
+    for name, way in ways.items():
+        probs = run_file(content, comparison.images, comparison.output, way)
         yield difference_check(name, probs, comparison.judged, comparison.limit)
     yield argmax_check(probs, comparison.judged, comparison.limit)
     yield batch_check(content, comparison)

@@ -7,6 +7,8 @@ Knows these file formats. A copy never replaces model.onnx, which is the one tha
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +19,11 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from engine.family.quantize import Quantized, dequantize, pack, unpack
 from engine.family.weights import candidate_weights, quantized_weights
+from engine.guard import Child, guarded, limits_for, stage
 from engine.types import Kernel, Recipe, Teacher, UserError
 
 PACKED = "anchorpoint packed 1"
@@ -73,12 +76,36 @@ def native_copies(
         notes.append(_write_packed(folder / FORMATS["packed"].file, teacher, recipe))
     if "keras" in formats:
         assert source_path is not None
-        notes.append(
-            _write_keras(folder / FORMATS["keras"].file, candidate_weights(teacher, recipe), source_path)
-        )
+        path = folder / FORMATS["keras"].file
+        notes.append(str(_copied(path, candidate_weights(teacher, recipe), source_path)))
     if source_path is not None and source_path.suffix.lower() in _KERAS:
         notes.append(_NO_LITERT)
     return tuple(notes)
+
+
+def _copied(path: Path, weights: dict[str, NDArray[np.float32]], source_path: Path) -> str | bool:
+    """Write a copy that builds on the file the teacher came from: a stranger's, so it is read in a guarded
+    child. Return what was written about it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        stored = Path(folder) / "weights.safetensors"
+        save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, stored)
+        arguments = {"weights": str(stored), "source": str(source_path.absolute()), "name": path.name}
+        task, limits = "engine.exports.native:copy_in_child", limits_for("import")
+        with guarded(task, arguments, subject=source_path.name, limits=limits) as outcome:
+            said: str | bool = outcome.result
+            if said:
+                shutil.move(outcome.folder / path.name, path)
+            return said
+
+
+def copy_in_child(child: Child, weights: str, source: str, name: str) -> str | bool:
+    """The child's part of a copy."""
+    stage("reading the file the teacher came from", patience=4)
+    path, arrays = child.folder / name, load_file(weights)
+    if name == FORMATS["keras"].file:
+        return _write_keras(path, arrays, Path(source))
+    return _write_checkpoint(path, arrays, Path(source))
 
 
 # --- float weights under the framework's own names ----------------------------------------
@@ -89,7 +116,7 @@ def _write_float(path: Path, teacher: Teacher, recipe: Recipe, source_path: Path
     if (
         source_path is not None
         and source_path.suffix.lower() in _CHECKPOINTS
-        and _write_checkpoint(path, weights, source_path)
+        and _copied(path, weights, source_path)
     ):
         return (
             f"{path.name} is the complete state dict of {source_path.name} with dequantized kernels: load it"

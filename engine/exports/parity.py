@@ -10,19 +10,19 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from engine.exports.certificate import Check
 from engine.family.weights import candidate_weights
 from engine.teacher.agreement import softmax
-from engine.teacher.runtime import FAILURES
+from engine.teacher.apart import LEVELS, Way, opened
+from engine.teacher.reason import reason
+from engine.teacher.runtime import FAILURES, excess
 from engine.types import FLOOR, Floats, Recipe, Teacher, UserError
 
 Weights = Mapping[str, NDArray[np.float32]]
@@ -35,13 +35,7 @@ _COARSE_BITS = 16  # with more of them, rounding stays below LIMIT
 LARGEST_LIMIT = 1e-3  # where a model magnifies rounding; what quantized activations do is far beyond it
 REFERENCE_LIMIT = 1e-4  # the reference evaluator sums in another order, in NumPy
 KL_LIMIT = 1e-5
-LEVELS = {
-    "disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
-    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
-}
-FOLDED = "session.disable_quant_qdq"  # onnxruntime's switch for folding packed weights to float at load
+ONE_THREAD, AS_ANYBODY = Way(), Way(all_threads=True)
 _BATCH = 16
 
 
@@ -57,38 +51,27 @@ class Comparison:
     limit: float = LIMIT
 
 
-def options(level: str = "all", *, folded: bool = False) -> ort.SessionOptions:
-    """Return onnxruntime's options for one optimization level, one thread, quiet."""
-    made = ort.SessionOptions()
-    made.graph_optimization_level = LEVELS[level]
-    made.intra_op_num_threads = made.inter_op_num_threads = 1
-    made.log_severity_level = 4
-    if folded:
-        made.add_session_config_entry(FOLDED, "1")
-    return made
-
-
 def probabilities(outputs: Floats, output: str) -> Floats:
     """Return probabilities (n, K) of a file's raw outputs."""
     return softmax(outputs) if output == "logits" else np.asarray(outputs, np.float64)
 
 
-def run_file(
-    content: bytes, images: NDArray[np.float32], output: str, settings: ort.SessionOptions
-) -> Floats:
+def run_file(content: bytes, images: NDArray[np.float32], output: str, way: Way = ONE_THREAD) -> Floats:
     """Return the probabilities (n, K) of an ONNX file on prepared images, in small batches.
 
     Raises UserError with onnxruntime's reason if it cannot load or run the file.
     """
     try:
-        session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
-        name = session.get_inputs()[0].name
-        batches = [
-            session.run(None, {name: images[i : i + _BATCH]})[0] for i in range(0, len(images), _BATCH)
-        ]
+        run = opened(content, way)
+        batches = [run(None, images[i : i + _BATCH])[0] for i in range(0, len(images), _BATCH)]
     except FAILURES as error:
+        if what := excess(error):
+            raise UserError(
+                f"the model asks for {what} on {len(images)} images of shape {images.shape[1:]}.",
+                "Give a smaller model; the host's limit is set by ANCHORPOINT_JUDGE_MEMORY_GB.",
+            ) from error
         raise UserError(
-            f"onnxruntime cannot run the model on the {len(images)} images: {_first_line(error)}. Export the"
+            f"onnxruntime cannot run the model on the {len(images)} images: {reason(error)}. Export the"
             " teacher with standard ONNX operators and a dynamic batch size."
         ) from error
     return probabilities(np.concatenate(batches), output)
@@ -111,7 +94,7 @@ def rounding_limit(candidate: bytes, images: NDArray[np.float32], output: str) -
     A network that magnifies float32 rounding differs from itself between optimization levels, which sum in
     other orders. Eight times that spread is allowed then, never more than 1e-3.
     """
-    runs = [run_file(candidate, images, output, options(level)) for level in ("disabled", "basic", "all")]
+    runs = [run_file(candidate, images, output, Way(level)) for level in ("disabled", "basic", "all")]
     spread = max(float(np.abs(run - runs[-1]).max()) for run in runs)
     return max(LIMIT, min(8 * spread, LARGEST_LIMIT))
 
@@ -163,7 +146,9 @@ def _unpacked(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> dic
         opset_imports=model.opset_import,
         ir_version=model.ir_version,
     )
-    session = ort.InferenceSession(cut.SerializeToString(), options(), providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        cut.SerializeToString(), ONE_THREAD.options(), providers=["CPUExecutionProvider"]
+    )
     return {**stored, **dict(zip(sorted(made), session.run(None, {}), strict=True))}
 
 
@@ -201,22 +186,22 @@ def runtime_checks(content: bytes, comparison: Comparison) -> Iterator[Check]:
     """Yield one check per way to run the file in onnxruntime, then argmax agreement and KL of the default
     way.
     """
-    ways = {f"onnxruntime, optimization {level}": options(level) for level in LEVELS}
+    ways = {f"onnxruntime, optimization {level}": Way(level) for level in LEVELS}
     ways |= {
-        "onnxruntime, folded to float": options(folded=True),
-        "onnxruntime, default options": ort.SessionOptions(),
+        "onnxruntime, folded to float": Way(folded=True),
+        "onnxruntime, default options": AS_ANYBODY,
     }
     probs: Floats = comparison.judged
-    for name, settings in ways.items():
+    for name, way in ways.items():
         try:
-            probs = run_file(content, comparison.images, comparison.output, settings)
+            probs = run_file(content, comparison.images, comparison.output, way)
         except UserError as error:
             yield Check(
                 name=name,
                 passed=False,
                 value=None,
                 limit=comparison.limit,
-                sentence=f"onnxruntime refuses the file: {_first_line(error.__cause__ or error)}",
+                sentence=f"onnxruntime refuses the file: {reason(error.__cause__ or error)}",
             )
             return
         yield difference_check(name, probs, comparison.judged, comparison.limit)
@@ -233,18 +218,17 @@ def reference_check(content: bytes, comparison: Comparison, *, seconds: float = 
     started = time.monotonic()
     probs: list[Floats] = []
     try:
-        evaluator = ReferenceEvaluator(onnx.ModelProto.FromString(content))
+        run = opened(content, Way(reference=True))
         while len(probs) < len(comparison.images) and (not probs or time.monotonic() - started < seconds):
             image = comparison.images[len(probs) : len(probs) + 1]
-            outputs: Any = evaluator.run(None, {evaluator.input_names[0]: image})
-            probs.append(probabilities(outputs[0], comparison.output))
+            probs.append(probabilities(run(None, image)[0], comparison.output))
     except (NotImplementedError, RuntimeError) as error:
         return Check(
             name=name,
             passed=True,
             value=None,
             limit=REFERENCE_LIMIT,
-            sentence=f"Not run, and not counted: the evaluator lacks an operator ({_first_line(error)}).",
+            sentence=f"Not run, and not counted: the evaluator lacks an operator ({reason(error)}).",
         )
     judged = comparison.judged[: len(probs)]
     return difference_check(
@@ -315,11 +299,10 @@ def _divergence(probs: Floats, judged: Floats) -> Check:
 def batch_check(content: bytes, comparison: Comparison) -> Check:
     """A file whose batch size got fixed runs one size only."""
     n = min(3, len(comparison.images))
-    session = ort.InferenceSession(content, options(), providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
+    answer = opened(content, ONE_THREAD)
 
     def run(start: int, stop: int) -> Floats:
-        return probabilities(session.run(None, {name: comparison.images[start:stop]})[0], comparison.output)
+        return probabilities(answer(None, comparison.images[start:stop])[0], comparison.output)
 
     try:
         value = float(np.abs(run(0, n) - np.concatenate([run(i, i + 1) for i in range(n)])).max())
@@ -329,7 +312,7 @@ def batch_check(content: bytes, comparison: Comparison) -> Check:
             passed=False,
             value=None,
             limit=comparison.limit,
-            sentence=f"The file does not run at every batch size: {_first_line(error)}",
+            sentence=f"The file does not run at every batch size: {reason(error)}",
         )
     return Check(
         name="batch size",
@@ -338,8 +321,3 @@ def batch_check(content: bytes, comparison: Comparison) -> Check:
         limit=LIMIT,
         sentence=f"One image alone and {n} together give the same probabilities, to {value:.1e}.",
     )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__

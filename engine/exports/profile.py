@@ -6,17 +6,15 @@ Knows how to start the worker and read its numbers.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from engine.exports.certificate import Profile
+from engine.guard import guarded
+from engine.teacher.apart import running_limits
 from engine.types import Preprocessing
 
-_WORKER = Path(__file__).with_name("profile_worker.py")
 _SENTENCES = {
     "float": "The float teacher, for comparison.",
     "packed": (
@@ -28,11 +26,12 @@ _SENTENCES = {
     ),
 }
 _RUNS = 7
-_SECONDS = 300
 
 
 def measure_profiles(float_file: bytes, content: bytes, preprocessing: Preprocessing) -> Iterator[Profile]:
-    """Yield the profiles `float`, `packed` and `folded`; a profile that cannot be measured is left out."""
+    """Yield the profiles `float`, `packed` and `folded`. Raises UserError if a file breaks a limit of the
+    process it runs in.
+    """
     p = preprocessing
     shape = (p.channels, p.height, p.width) if p.layout == "NCHW" else (p.height, p.width, p.channels)
     with tempfile.TemporaryDirectory() as folder:
@@ -50,8 +49,8 @@ def measure_profiles(float_file: bytes, content: bytes, preprocessing: Preproces
 
 
 def _run(path: Path, mode: str, shape: tuple[int, ...]) -> dict[str, float]:
-    # -P: the worker's own folder must not come before the standard library, which has a `profile` too
-    command = [sys.executable, "-P", str(_WORKER), str(path), mode, str(_RUNS), *map(str, shape)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
-    numbers: dict[str, float] = json.loads(done.stdout)
-    return numbers
+    arguments = {"path": str(path), "mode": mode, "runs": _RUNS, "shape": shape}
+    task = "engine.exports.profile_worker:profile_in_child"
+    with guarded(task, arguments, subject="the model", limits=running_limits(path.stat().st_size)) as outcome:
+        numbers: dict[str, float] = outcome.result
+        return numbers

@@ -1,19 +1,15 @@
-"""Load one ONNX file in a fresh process and print what it cost as JSON: run by path, imports onnxruntime and
-NumPy only.
-
-Arguments: the file, `packed` or `folded`, the number of timed runs, then the shape of one image.
-"""
+"""Load one ONNX file in a fresh guarded process and say what it cost; imports onnxruntime and NumPy only."""
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
+
+from engine.guard import Child, stage
 
 
 def resident_bytes() -> int | None:
@@ -48,5 +44,9 @@ def main(path: str, mode: str, runs: int, shape: tuple[int, ...]) -> dict[str, f
     return {"load_ms": 1e3 * loaded, "latency_ms": 1e3 * statistics.median(times), "resident_bytes": growth}
 
 
-if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), tuple(map(int, sys.argv[4:])))))
+def profile_in_child(
+    child: Child, path: str, mode: str, runs: int, shape: list[int]
+) -> dict[str, float | None]:
+    """The child's part of `measure_profiles`."""
+    stage("running the file on one image")
+    return main(path, mode, runs, tuple(shape))

@@ -28,7 +28,6 @@ from engine.exports.integer_parity import (
 from engine.exports.parity import (
     Comparison,
     image_digests,
-    options,
     rounding_limit,
     run_file,
     runtime_checks,
@@ -146,7 +145,7 @@ def _trial(teacher: Teacher, ready: ReadyFile, request: ReadyRequest) -> _Trial:
     """
     limit_of = integer_limit if has_integer_activations(ready.content) else rounding_limit
     noise = random_images(PROBE_IMAGES, teacher.preprocessing, PROBE_SEED)
-    expected = run_file(ready.content, noise, teacher.output, options())
+    expected = run_file(ready.content, noise, teacher.output)
     limit = limit_of(ready.content, noise, teacher.output)
     probe = Probe.of(expected, limit, seed=PROBE_SEED)
     if request.images is None:
@@ -159,7 +158,7 @@ def _trial(teacher: Teacher, ready: ReadyFile, request: ReadyRequest) -> _Trial:
     judged, origin = request.judged, "their stored predictions"
     if judged is None:
         judged, origin = (
-            run_file(ready.content, images, teacher.output, options()),
+            run_file(ready.content, images, teacher.output),
             "the file's own, made now",
         )
     limit = limit_of(ready.content, images, teacher.output)

@@ -24,7 +24,6 @@ from engine.exports.parity import (
     LIMIT,
     Comparison,
     image_digests,
-    options,
     run_file,
     runtime_checks,
 )
@@ -227,7 +226,7 @@ def _check_images(
             " compare."
         )
         return Check(name="your images", passed=False, value=None, limit=limit, sentence=sentence)
-    probs = run_file(content, np.ascontiguousarray(images[rows]), output, options())
+    probs = run_file(content, np.ascontiguousarray(images[rows]), output)
     if any(known[digests[i]].shape != probs.shape[1:] for i in rows):
         return Check(
             name="your images",

@@ -4,10 +4,11 @@ back.
 Knows processes, limits and logs. Knows nothing of models, images or formats.
 """
 
+from engine.guard.child import is_limited
 from engine.guard.limits import Limits, limits_for
 from engine.guard.pool import Answer, Fallen, Part, Pool
 from engine.guard.run import Outcome, guarded
-from engine.guard.stages import Child, progress, stage
+from engine.guard.stages import Child, patience_with, progress, stage
 
 __all__ = [
     "Answer",
@@ -18,7 +19,9 @@ __all__ = [
     "Part",
     "Pool",
     "guarded",
+    "is_limited",
     "limits_for",
+    "patience_with",
     "progress",
     "stage",
 ]

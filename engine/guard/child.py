@@ -72,8 +72,17 @@ def _code_of(error: BaseException) -> int:
     return NO_MEMORY if any(word in str(error).lower() for word in _WORDS_FOR_MEMORY) else FAILED
 
 
+_limited: list[Limits] = []  # one in a process that has limits, none elsewhere
+
+
+def is_limited() -> bool:
+    """Say whether this process has limits already: whatever it runs is guarded."""
+    return bool(_limited)
+
+
 def set_limits(limits: Limits) -> None:
     """Bound this process for good: what it allocates, writes and opens; no core dumps."""
+    _limited[:] = [limits]
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, limits.output_bytes)
     _limit(resource.RLIMIT_NOFILE, limits.open_files)
@@ -87,10 +96,17 @@ def _limit(what: int, value: int) -> None:
     resource.setrlimit(what, (bound, bound))
 
 
-def limit_processor(seconds: float) -> None:
-    """Let this process use `seconds` of processor time from now on; the kernel ends it beyond that."""
+def processor_seconds() -> float:
+    """Return the processor time this process has used."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    return used.ru_utime + used.ru_stime
+
+
+def limit_processor(seconds: float, since: float | None = None) -> None:
+    """Let this process use `seconds` of processor time from now on, or since it had used `since`; the kernel
+    ends it beyond that.
+    """
+    soft = math.ceil((processor_seconds() if since is None else since) + seconds)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(
         resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard)
@@ -98,8 +114,14 @@ def limit_processor(seconds: float) -> None:
 
 
 def _teller(reports: IO[str], limits: Limits) -> Callable[[dict[str, Any]], None]:
+    since, patience = processor_seconds(), 1.0
+
     def tell(report: dict[str, Any]) -> None:
-        limit_processor(limits.seconds * report.get("patience", 1.0))
+        nonlocal since, patience
+        patience = report.get("patience", patience)
+        if not report.get("goes_on"):
+            since = processor_seconds()
+        limit_processor(limits.seconds * patience, since)
         reports.write(json.dumps(report) + "\n")
         reports.flush()
 

@@ -152,7 +152,8 @@ class _Watch:
         *lines, self._line = (self._line + content).split(b"\n")
         for line in lines:
             report = json.loads(line)
-            self._since = time.monotonic()
+            if not report.get("goes_on"):
+                self._since = time.monotonic()
             if "stage" in report:
                 self._stage = str(report["stage"])
                 self._allowed = self._limits.seconds * float(report["patience"])

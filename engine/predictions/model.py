@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
-from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from engine.family.model_file import ModelFile
 from engine.family.quantize import Percentiles
@@ -27,8 +25,9 @@ from engine.predictions.job import TEACHER, Job, Part, batch_size
 from engine.predictions.pruning import HopelessTest
 from engine.predictions.store import write_array
 from engine.target import normalise
+from engine.teacher.apart import Way, opened
 from engine.teacher.reason import reason
-from engine.teacher.runtime import FAILURES
+from engine.teacher.runtime import FAILURES, excess
 from engine.types import Floats, Preprocessing, UserError
 
 _LARGEST_SUM = 1.5  # of a row of probabilities: rounding to 8 bits loses far more than it adds
@@ -51,43 +50,44 @@ class Session:
     """
 
     def __init__(self, graph: bytes, kernels: Mapping[str, NDArray[np.float32]]) -> None:
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        # onnxruntime borrows these arrays' memory: they must live as long as the session
-        self._kernels = {
-            name: ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
-            for name, array in kernels.items()
-        }
-        options.add_external_initializers(list(self._kernels), list(self._kernels.values()))
+        self._graph = graph
         try:
-            self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+            self._run = opened(graph, Way(), kernels)
         except FAILURES as error:
             raise UserError(
                 f"onnxruntime cannot load the model: {reason(error)}. Export the teacher with standard ONNX"
                 " operators."
             ) from error
-        self._input = self._session.get_inputs()[0].name
 
     def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
         """Return the model's raw outputs for a batch of normalised images; raise UserError if it does not
         take their shape.
         """
         try:
-            result: NDArray[Any] = self._session.run(None, {self._input: images})[0]
-        except InvalidArgument:
-            wanted = self._session.get_inputs()[0].shape
-            raise UserError(
-                f"the model takes inputs of shape {wanted}, the preprocessing gives {images.shape}. Correct"
-                " the input size."
-            ) from None
+            return self._run(None, images)[0]
         except FAILURES as error:
+            if "INVALID_ARGUMENT" in str(error):
+                raise UserError(
+                    f"the model takes inputs of shape {_taken(self._graph)}, the preprocessing gives"
+                    f" {images.shape}. Correct the input size."
+                ) from None
+            if what := excess(error):
+                raise UserError(
+                    f"the model asks for {what} on {len(images)} images of shape {images.shape[1:]}.",
+                    "Give a smaller model; the host's limit is set by ANCHORPOINT_JUDGE_MEMORY_GB.",
+                ) from None
             raise UserError(
                 f"onnxruntime fails on {len(images)} images: {reason(error)}. Export the teacher with"
                 " standard ONNX operators and a dynamic batch size."
             ) from error
-        return result
+
+
+def _taken(graph: bytes) -> tuple[int | None, ...]:
+    from onnx import ModelProto  # which a worker need not have
+
+    from engine.teacher.normal_form import input_shape
+
+    return input_shape(ModelProto.FromString(graph).graph)
 
 
 def probabilities(outputs: NDArray[Any], kind: str) -> NDArray[np.float32]:

@@ -97,7 +97,7 @@ def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Ref
     Raises UserError if it does not run at two batch sizes, does not return (batch, K >= 2), or disagrees with
     its source.
     """
-    stage("running the model on random images")
+    stage("running the model on random images", goes_on=True)
     session = open_session(model.SerializeToString())
     images = probe_images(preprocessing)
     try:

@@ -73,7 +73,8 @@ def excess(error: Exception) -> str:
     if not _NO_MEMORY.search(str(error)):
         return ""
     failed = _FAILED_NODE.search(str(error))
-    operator = f" (its operator {failed[1]} {failed[2]!r})" if failed else ""
+    name = f" {failed[2]!r}" if failed and failed[2] else ""
+    operator = f" (its operator {failed[1]}{name})" if failed else ""
     return f"more memory than it may have{operator}"
 
 

@@ -18,7 +18,6 @@ from engine.exports.graph import container_bits, float_model, pack_model
 from engine.exports.parity import (
     Comparison,
     check_weights,
-    options,
     rounding_limit,
     run_file,
     runtime_checks,
@@ -26,6 +25,7 @@ from engine.exports.parity import (
 from engine.exports.sizes import check_sizes, measure_sizes
 from engine.family.recipes import parse_slug
 from engine.teacher.agreement import random_images
+from engine.teacher.apart import Way
 from engine.types import Teacher, UserError
 from tests.awkward_teacher import AXES, awkward_teacher
 from tests.judged import judged_probabilities
@@ -245,7 +245,7 @@ def test_limit_widens_only_as_far_as_the_float_graph_itself_moves() -> None:
     head.CopyFrom(numpy_helper.from_array(teacher.weights["head"] * np.float32(1e4), "head"))
     limit = rounding_limit(model.SerializeToString(), images, teacher.output)
     runs = [
-        run_file(model.SerializeToString(), images, teacher.output, options(level))
+        run_file(model.SerializeToString(), images, teacher.output, Way(level))
         for level in ("disabled", "all")
     ]
     assert 1e-5 <= limit <= 1e-3
@@ -255,7 +255,7 @@ def test_limit_widens_only_as_far_as_the_float_graph_itself_moves() -> None:
 def test_divergence_below_zero_by_rounding_is_shown_as_zero() -> None:
     teacher = tiny_teacher()
     images = random_images(4, teacher.preprocessing, 0)
-    probs = run_file(teacher.graph, images, teacher.output, options())
+    probs = run_file(teacher.graph, images, teacher.output)
     for factor, passed in (
         (1 - 1e-9, True),
         (1 - 1e-3, False),

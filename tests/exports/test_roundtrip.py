@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.exports.graph import pack_model
-from engine.exports.parity import check_weights, float_candidate, options, rounding_limit, run_file
+from engine.exports.parity import check_weights, float_candidate, rounding_limit, run_file
 from engine.exports.sizes import check_sizes, measure_sizes
 from engine.exports.verification import verify
 from engine.exports.writing import write
@@ -21,6 +21,7 @@ from engine.family.weights import candidate_weights, check_family
 from engine.samples import sample_names, sample_target
 from engine.target import normalise, prepare
 from engine.teacher.agreement import random_images
+from engine.teacher.apart import Way
 from engine.teacher.load import load_sample_teacher
 from engine.types import Recipe, Teacher, UserError
 
@@ -58,15 +59,12 @@ def _require_round_trip(
     images = random_images(3, teacher.preprocessing, 5) if images is None else images
     content, weights = pack_model(teacher, recipe).content, candidate_weights(teacher, recipe)
     candidate = float_candidate(teacher, weights)
-    judged = run_file(candidate, images, teacher.output, options())
+    judged = run_file(candidate, images, teacher.output)
     limit = rounding_limit(candidate, images, teacher.output) if chaotic else 1e-5
-    assert np.abs(run_file(content, images, teacher.output, options("all")) - judged).max() < limit
+    assert np.abs(run_file(content, images, teacher.output, Way("all")) - judged).max() < limit
     if recipe.percentile == 99.5:  # 72 recipes on many teachers have to stay affordable
-        assert np.abs(run_file(content, images, teacher.output, options("disabled")) - judged).max() < limit
-        assert (
-            np.abs(run_file(content, images, teacher.output, options("all", folded=True)) - judged).max()
-            < 1e-5
-        )
+        assert np.abs(run_file(content, images, teacher.output, Way("disabled")) - judged).max() < limit
+        assert np.abs(run_file(content, images, teacher.output, Way(folded=True)) - judged).max() < 1e-5
     assert check_weights(content, teacher, recipe, weights).passed
     size = check_sizes(measure_sizes(teacher, recipe, content, 25))
     assert size.passed, size

@@ -29,5 +29,20 @@ def test_stage_and_progress_reach_the_last_listener_only() -> None:
     stages.listen(told.append)
     stages.stage("reading the graph", patience=2.0)
     stages.progress(3, 7)
-    assert told == [{"stage": "reading the graph", "patience": 2.0}, {"done": 3, "total": 7}]
+    stage = {"stage": "reading the graph", "patience": 2.0, "goes_on": False}
+    assert told == [stage, {"done": 3, "total": 7}]
     assert not first
+
+
+def test_a_stage_that_goes_on_keeps_the_longer_patience() -> None:
+    told: list[dict[str, Any]] = []
+    stages.listen(told.append)
+    stages.stage("converting", patience=3.0)
+    stages.stage("running", goes_on=True)
+    stages.stage("reading")
+    assert [report["patience"] for report in told] == [3.0, 3.0, 1.0]
+    assert [report["goes_on"] for report in told] == [False, True, False]
+
+
+def test_small_networks_get_no_more_time_and_large_ones_four_times_as_much() -> None:
+    assert [stages.patience_with(n) for n in (0, 50, 200, 10**6)] == [1.0, 1.0, 2.0, 4.0]

@@ -23,6 +23,7 @@ import h5py  # type: ignore[import-untyped]
 import keras
 
 from engine.files.zips import file_entries
+from engine.teacher.importers.keras_sizes import check_sizes
 from engine.teacher.reason import reason
 from engine.types import UserError
 
@@ -79,11 +80,13 @@ def _inspect_archive(path: Path, max_bytes: int) -> None:
                 raise UserError(
                     f"{path.name} unpacks to more than the {max_bytes / 1e9:.2f} GB allowed for a teacher."
                 )
-            _inspect_config(_parse(archive.read("config.json"), path.name))
+            config = _parse(archive.read("config.json"), path.name)
+            _inspect_config(config)
+            n_weights = 0
             if "model.weights.h5" in entries:
-                _inspect_hdf5(
-                    io.BytesIO(archive.read("model.weights.h5")), path.name, max_bytes, whole_model=False
-                )
+                weights = io.BytesIO(archive.read("model.weights.h5"))
+                n_weights = _inspect_hdf5(weights, path.name, max_bytes, whole_model=False)
+            check_sizes(config, n_weights)
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -131,10 +134,13 @@ def _is_keras(module: Any) -> bool:
     return isinstance(module, str) and (module == "builtins" or module.split(".")[0] == "keras")
 
 
-def _inspect_hdf5(file: Path | io.BytesIO, name: str, max_bytes: int, *, whole_model: bool) -> None:
+def _inspect_hdf5(file: Path | io.BytesIO, name: str, max_bytes: int, *, whole_model: bool) -> int:
+    """Refuse what reaches out or is too large; return how many numbers the file holds."""
     try:
         with h5py.File(file, "r") as content:
-            declared = sum(_stored_bytes(dataset, name) for dataset in _datasets(content, name))
+            datasets = list(_datasets(content, name))
+            declared = sum(_stored_bytes(dataset, name) for dataset in datasets)
+            n_weights = sum(int(dataset.size or 0) for dataset in datasets)
             if declared > max_bytes:
                 raise UserError(
                     f"{name} declares {declared / 1e9:.2f} GB of weights; a teacher has up to"
@@ -146,7 +152,10 @@ def _inspect_hdf5(file: Path | io.BytesIO, name: str, max_bytes: int, *, whole_m
                         f"{name} holds weights without the model. Save the whole model:"
                         " model.save('model.keras')."
                     )
-                _inspect_config(_parse(content.attrs["model_config"], name))
+                config = _parse(content.attrs["model_config"], name)
+                _inspect_config(config)
+                check_sizes(config, n_weights)
+            return n_weights
     except (
         OSError,
         KeyError,
