@@ -109,7 +109,7 @@ def _usual(quick: bool, folder: Path) -> _Network:
             converter.inference_input_type = converter.inference_output_type = kind
         (folder / f"{name}.tflite").write_bytes(converter.convert())
     batches = {"static-qdq": 2, "float": 2, "lite-full-integer": 1, "lite-float": 1}
-    return _Network(f"MobileNetV2 at {size}", folder, preprocessing, batches, 8 if quick else 400)
+    return _Network(f"MobileNetV2 at {size}", folder, preprocessing, batches, 8 if quick else 1_500)
 
 
 def _table(network: _Network, place: Path, repetitions: int) -> list[str]:
