@@ -278,6 +278,8 @@ class Predictions:
     latency_spread: Floats | None = None
     latency_unpacked: Floats | None = None
     allocation: str | None = None  # JSON: bits per layer of each mixed candidate
+    # (K,) how frequent the classes are in the target, as somebody states it; None: not known
+    class_shares: Floats | None = None
     # `Teacher.fingerprint` of the teacher they were made with; None: not said
     teacher_sha256: str | None = None
 

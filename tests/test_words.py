@@ -88,7 +88,7 @@ def test_warnings_and_reasons_agree(n: int) -> None:
     assert agrees(reservation(3.0, 10, np.zeros(n, int)) or "")
     summary = {
         **{"teacher_confidence": 0.9, "teacher_accuracy": 0.999, "consensus_weight": 0.1, "kappa": 0.2},
-        **{"error_rate": 0.1, "label_trust": "normal", "follows": "teacher"},
+        **{"error_rate": 0.1, "label_trust": "normal", "follows": "teacher", "class_shares": "unknown"},
     }
     for same in (1, 2, 9):
         doubt = Doubt(

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.candidate_files import add_place_of_files
-from engine.commands.select import add_limit_arguments, add_trust_argument, labeled_sample, limits_of
+from engine.commands.select import (
+    add_limit_arguments,
+    add_shares_argument,
+    add_trust_argument,
+    labeled_sample,
+    limits_of,
+    with_class_shares,
+)
 from engine.commands.teacher_arguments import add_teacher_arguments, load_request, load_stated_teacher
 from engine.exports.certificate import SHIPPED_IMAGES
 from engine.family.kinds import AnyRecipe, parse_any
@@ -63,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     evidence.add_argument("--labels", help="CSV of row,label or file,label")
     add_limit_arguments(evidence)
     add_trust_argument(evidence)
+    add_shares_argument(evidence)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -182,9 +190,10 @@ def _options(args: argparse.Namespace) -> dict[str, str]:
 
 def _grounds(args: argparse.Namespace) -> Grounds | None:
     if args.predictions is None:
-        if args.method or args.labels or limits_of(args).words:
+        if args.method or args.labels or args.class_shares or limits_of(args).words:
             raise UserError(
-                "--method, --labels, --budget and --max-latency need the --predictions they choose from."
+                "--method, --labels, --class-shares, --budget and --max-latency need the --predictions they"
+                " choose from."
             )
         return None
     from engine.decide.briefing import Grounds
@@ -193,7 +202,8 @@ def _grounds(args: argparse.Namespace) -> Grounds | None:
     from engine.predictions.file import load_predictions
     from engine.recommend.trust import label_trust
 
-    predictions, path = load_predictions(args.predictions), Path(args.predictions)
+    path = Path(args.predictions)
+    predictions = with_class_shares(load_predictions(path), args.class_shares)
     if args.method is None:
         return Grounds(predictions=predictions, path=path, settled_by="named directly")
     sample, limits = labeled_sample(predictions, args.labels), limits_of(args)

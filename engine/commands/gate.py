@@ -7,7 +7,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from engine.commands.select import add_trust_argument, labeled_sample, with_class_names
+from engine.commands.select import (
+    add_shares_argument,
+    add_trust_argument,
+    labeled_sample,
+    with_class_names,
+    with_class_shares,
+)
 from engine.decide.choose import statistics_of
 from engine.decide.gate import AGAINST, METRICS, Against, Metric, Question, gate_candidate, gate_statement
 from engine.predictions.file import load_predictions
@@ -41,11 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--confidence", type=float, default=0.9, help="how surely, e.g. 0.9 (default)")
     add_trust_argument(parser)
+    add_shares_argument(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     question = _question(args)
-    predictions = with_class_names(load_predictions(args.file), args.class_names)
+    predictions = with_class_shares(
+        with_class_names(load_predictions(args.file), args.class_names), args.class_shares
+    )
     index = _candidate(predictions, args.candidate)
     trust, sample = label_trust(args.label_trust), labeled_sample(predictions, args.labels)
     if sample.n == 0:

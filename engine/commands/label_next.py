@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.commands.select import add_trust_argument, labeled_sample, with_class_names
+from engine.commands.select import (
+    add_shares_argument,
+    add_trust_argument,
+    labeled_sample,
+    with_class_names,
+    with_class_shares,
+)
 from engine.decide.choose import admissible_under, choose, statistics_of
 from engine.family.cost import read_budget
 from engine.predictions.file import load_predictions
@@ -46,10 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default 0)")
     add_trust_argument(parser)
+    add_shares_argument(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    predictions = with_class_names(load_predictions(args.file), args.class_names)
+    predictions = with_class_shares(
+        with_class_names(load_predictions(args.file), args.class_names), args.class_shares
+    )
     sample: LabeledSample = labeled_sample(predictions, args.labels)
     trust = label_trust(args.label_trust)
     if args.seed < 0:

@@ -14,6 +14,7 @@ from engine.family.model_file import CONSENSUS
 from engine.predictions.file import load_predictions
 from engine.recommend.trust import label_trust
 from engine.rules.anchors import ANCHORS
+from engine.target.class_shares import read_class_shares
 from engine.target.labels import read_labels, sample_from_array
 from engine.types import FLOOR, LABEL_TRUSTS, Choice, Floats, LabeledSample, Predictions, UserError
 
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--anchor", default="pool", help=f"what anchored rules shrink toward: {', '.join(ANCHORS)}"
     )
     add_trust_argument(parser)
+    add_shares_argument(parser)
     parser.add_argument(
         "--floor", type=float, default=FLOOR, help="lower clip of probabilities before logarithms"
     )
@@ -80,10 +82,24 @@ def add_trust_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_shares_argument(parser: argparse._ActionsContainer) -> None:
+    """The question how frequent the classes are, as every command asks it."""
+    parser.add_argument(
+        "--class-shares",
+        metavar="equal|CSV",
+        help=(
+            "how frequent the classes are in the target, if you know: `equal`, or a CSV of class,share (one"
+            " line a class; counts will do)"
+        ),
+    )
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     if not 0 < args.floor < 0.1:
         raise UserError(f"--floor is {args.floor:g}; it must lie between 0 and 0.1, e.g. 1e-8.")
-    predictions = with_class_names(load_predictions(args.file), args.class_names)
+    predictions = with_class_shares(
+        with_class_names(load_predictions(args.file), args.class_names), args.class_shares
+    )
     budget = read_budget(args.budget)
     choice = choose(
         args.method,
@@ -157,6 +173,14 @@ def with_class_names(predictions: Predictions, path: str | None) -> Predictions:
             f"{path} has {len(names)} names; {predictions.n_classes} different ones are needed, one per line."
         )
     return replace(predictions, class_names=names)
+
+
+def with_class_shares(predictions: Predictions, text: str | None) -> Predictions:
+    """Return predictions that know how frequent the classes are, from a word or a file, if one is given."""
+    if text is None:
+        return predictions
+    shares = read_class_shares(text, n_classes=predictions.n_classes, class_names=predictions.class_names)
+    return replace(predictions, class_shares=shares)
 
 
 def labeled_sample(predictions: Predictions, labels_csv: str | None) -> LabeledSample:

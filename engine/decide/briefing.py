@@ -198,7 +198,17 @@ def _concerns(grounds: Grounds, reasons: tuple[str, ...]) -> tuple[str, ...]:
     teacher = _quality(grounds.predictions.teacher, sample)
     doubt = teacher_doubt(teacher, 0 if sample is None else sample.n, grounds.predictions.n_classes)
     first = (doubt,) if doubt else ()
-    return tuple(dict.fromkeys((*first, *reasons, *warnings, *grounds.problems, *people)))
+    stated = _stated_shares(grounds.choice)
+    return tuple(dict.fromkeys((*first, *reasons, *warnings, *stated, *grounds.problems, *people)))
+
+
+def _stated_shares(choice: Choice | None) -> tuple[str, ...]:
+    if choice is None or choice.details.get("class_shares") != "stated":
+        return ()
+    return (
+        "How frequent the classes are was stated, not measured. If the target's classes are distributed"
+        " otherwise, another candidate may be better.",
+    )
 
 
 def _dots(grounds: Grounds, sample: LabeledSample | None) -> tuple[Dot, ...]:

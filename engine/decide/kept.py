@@ -16,14 +16,18 @@ from engine.recommend.auto import memo_key
 from engine.recommend.hypotheses import COSTLY, calibrated_pool
 from engine.rules.statistics import BY_ROW, CORRELATION, DISTORTION, SPECTRUM, PoolStatistics, pool_statistics
 from engine.rules.streaming import ByRow, Correlation
-from engine.types import Predictions, Progress
+from engine.types import Floats, Predictions, Progress
 
 STATISTICS = ("distortion", "confidence", "neg_entropy", "predicted", "trace", "norm", "spectrum")
 ARRAYS = (*STATISTICS, *COSTLY)
 
 
 def kept_arrays(
-    pool: PoolStatistics, *, on_progress: Progress | None = None, on_comparison: Progress | None = None
+    pool: PoolStatistics,
+    class_shares: Floats | None = None,
+    *,
+    on_progress: Progress | None = None,
+    on_comparison: Progress | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Make every statistic of a pass, prepare the recommended rule, and return it all by the names in
     ARRAYS.
@@ -31,7 +35,7 @@ def kept_arrays(
     The two take about as long: `on_progress` counts candidates, then `on_comparison` parts of the pool.
     """
     pool.need(DISTORTION, BY_ROW, CORRELATION, SPECTRUM, on_progress=on_progress)
-    prepared = calibrated_pool(pool.teacher, pool, on_progress=on_comparison)
+    prepared = calibrated_pool(pool.teacher, pool, class_shares=class_shares, on_progress=on_comparison)
     return {
         **{name: getattr(prepared, name) for name in COSTLY},
         "distortion": pool.distortion,
@@ -58,5 +62,8 @@ def statistics_from(predictions: Predictions, kept: Mapping[str, NDArray[Any]]) 
             SPECTRUM: np.asarray(kept["spectrum"]),
         }
     )
-    pool.memo[memo_key()] = calibrated_pool(predictions.teacher, pool, made=kept)
+    shares = predictions.class_shares
+    pool.memo[memo_key(class_shares=shares)] = calibrated_pool(
+        predictions.teacher, pool, class_shares=shares, made=kept
+    )
     return pool

@@ -20,6 +20,7 @@ from engine.predictions.deployed import check_allocation, check_times
 from engine.predictions.folder import read_folder, write_folder
 from engine.predictions.probabilities import check_probabilities
 from engine.samples import sample_predictions
+from engine.target.class_shares import checked_shares
 from engine.types import UNLABELED, Floats, Ints, Predictions, UserError
 
 PROBABILITIES = ("teacher", "candidates", "teacher_test", "candidates_test")
@@ -44,6 +45,7 @@ _KNOWN = (
     "latency_spread",
     "latency_unpacked",
     "allocation",
+    "class_shares",
     "teacher_sha256",
 )
 
@@ -92,7 +94,7 @@ def make_predictions(
     cost (M,), calibration (int), teacher_test (T, K), candidates_test (M, T, K), labels_test (T,),
     class_names (K,), files (N,), missing (any) with missing_reasons, bytes (M,), file_sha256 (M,), reference,
     latency, latency_spread and latency_unpacked (M,) with nan where not measured, allocation (JSON text),
-    teacher_sha256 (the teacher's fingerprint).
+    class_shares (K,), teacher_sha256 (the teacher's fingerprint).
     """
     unknown = sorted(set(optional) - set(_KNOWN))
     if unknown:
@@ -118,6 +120,7 @@ def make_predictions(
         latency_spread=check_times("latency_spread", optional.get("latency_spread"), n_candidates),
         latency_unpacked=check_times("latency_unpacked", optional.get("latency_unpacked"), n_candidates),
         allocation=check_allocation(optional.get("allocation")),
+        class_shares=_check_shares(optional.get("class_shares"), n_classes),
         teacher_sha256=_check_fingerprint(optional.get("teacher_sha256")),
         class_names=_distinct("class_names", _strings("class_names", optional.get("class_names"), n_classes)),
         files=_strings("files", optional.get("files"), n_images),
@@ -229,6 +232,10 @@ def _check_reasons(optional: Mapping[str, Any]) -> tuple[str, ...]:
             " each."
         )
     return reasons
+
+
+def _check_shares(shares: Any, n_classes: int) -> Floats | None:
+    return None if shares is None else checked_shares(shares, n_classes)
 
 
 def _check_fingerprint(fingerprint: Any) -> str | None:

@@ -17,7 +17,7 @@ from engine.recommend.summary import posterior_summary, reasons
 from engine.rules.label_free import pick_best
 from engine.rules.statistics import FLOOR, PoolStatistics
 from engine.rules.supervised import runner_up_of
-from engine.types import Bools, Choice, LabeledSample, LabelTrust, Predictions, UserError
+from engine.types import Bools, Choice, Floats, LabeledSample, LabelTrust, Predictions, UserError
 
 CALIBRATED, AUTO = "calibrated", "auto"
 MAX_CLASSES = 4_000  # a (K, K) table is inverted: half a minute and a gigabyte there, hours at 20,000
@@ -28,9 +28,10 @@ CALIBRATED_RULES = {
 NO_LABELS = LabeledSample(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
-def memo_key(floor: float = FLOOR) -> str:
+def memo_key(floor: float = FLOOR, class_shares: Floats | None = None) -> str:
     """Return under which name a pool's statistics keep its prepared hypotheses."""
-    return f"{CALIBRATED}@{floor:g}"
+    shares = "" if class_shares is None else ",".join(f"{share:.9g}" for share in class_shares)
+    return f"{CALIBRATED}@{floor:g};{shares}"
 
 
 def prepare(predictions: Predictions, pool: PoolStatistics, *, floor: float = FLOOR) -> CalibratedPool:
@@ -47,9 +48,10 @@ def prepare(predictions: Predictions, pool: PoolStatistics, *, floor: float = FL
             "Use a rule that does not, e.g. val-ce or distortion.",
             option="method",
         )
-    key = memo_key(floor)
+    shares = predictions.class_shares
+    key = memo_key(floor, shares)
     if key not in pool.memo:
-        pool.memo[key] = calibrated_pool(predictions.teacher, pool, floor=floor)
+        pool.memo[key] = calibrated_pool(predictions.teacher, pool, floor=floor, class_shares=shares)
     prepared: CalibratedPool = pool.memo[key]
     return prepared
 

@@ -25,6 +25,7 @@ LOG_T_MEAN, LOG_T_SD = 0.1, 0.7  # the best T of most development families lay b
 # Class shares: how far they are evened out (0 = the reference's own), whether labels may move them, and prior
 # odds.
 SHARES = ((0.0, False, 1.0), (1.0, False, 3.0), (0.5, True, 1.0))
+STATED_SHARES = ((1.0, False, 1.0),)  # where somebody knows them: those alone, in place of equal ones
 TEACHER, MIXED, CONSENSUS = 0, 1, 2  # the references, in the order of `log_refs`
 HEALTH = 0.15  # nats of distortion at which a candidate counts 1/e in the mixed reference
 # Nats of distortion between the teacher and its nearest other candidate at which kinship is 1/e. A family
@@ -55,10 +56,11 @@ class CalibratedPool:
     log_refs (C, N, K) are the references' log probabilities; a hypothesis sharpens reference `ref` by
     `temperature` and adds `bias` (H, K), which is only a start where it is `learned` (H,). expected (H, M) is
     the mean pool loss of each candidate if the hypothesis held. log_prior (H,). kinship is 1 if the
-    candidates were made from the teacher and 0 if they are its peers. confusion (K, K) is what a label
-    becomes if similar classes are confused. contest (N,) says how far one label on that image would move
-    healthy candidates apart. shape (M,) is how far a candidate's SoftmaxCorr lies below the family's best.
-    few (at most FEW_ROWS,) are rows spread over the pool, few_losses (M, len(few) * K) the losses there.
+    candidates were made from the teacher and 0 if they are its peers. is_stated says that somebody knew the
+    class shares. confusion (K, K) is what a label becomes if similar classes are confused. contest (N,) says
+    how far one label on that image would move healthy candidates apart. shape (M,) is how far a candidate's
+    SoftmaxCorr lies below the family's best. few (at most FEW_ROWS,) are rows spread over the pool,
+    few_losses (M, len(few) * K) the losses there.
     """
 
     candidates: Floats
@@ -70,6 +72,7 @@ class CalibratedPool:
     bias: Floats
     log_prior: Floats
     kinship: float
+    is_stated: bool
     confusion: Floats
     expected: Floats
     contest: Floats
@@ -111,16 +114,18 @@ def calibrated_pool(
     pool: PoolStatistics,
     *,
     floor: float = FLOOR,
+    class_shares: Floats | None = None,
     made: Mapping[str, Floats] | None = None,
     on_progress: Progress | None = None,
 ) -> CalibratedPool:
     """Prepare the rule for teacher (N, K) and the pool's candidates (M, N, K).
 
+    `class_shares` (K,) are the target's, where they are known: no other assumption on them is then made.
     `made` gives the fields COSTLY of an earlier preparation of the same pool; then nothing is read.
     `on_progress` counts sections of the pool, for a family too large to hold.
     """
     log_refs, kin = _references(teacher, pool, floor), kinship(pool.distortion)
-    grid = _grid(kin)
+    grid = _grid(kin, SHARES if class_shares is None else STATED_SHARES)
     n_images, empty, corr = log_refs.shape[1], np.empty(0), softmax_corr(pool)
     few = _few_rows(n_images, log_refs.shape[2])
     prepared = CalibratedPool(
@@ -128,11 +133,12 @@ def calibrated_pool(
         log_refs=log_refs,
         ref=grid.ref,
         temperature=grid.temperature,
-        evenness=grid.evenness,
+        evenness=grid.evenness if class_shares is None else grid.evenness * _alike(class_shares),
         learned=grid.learned,
         bias=empty,
         log_prior=grid.log_prior,
         kinship=kin,
+        is_stated=class_shares is not None,
         confusion=empty,
         expected=empty,
         contest=empty,
@@ -151,7 +157,7 @@ def calibrated_pool(
             few_losses=made["few_losses"],
         )
     balanced = log_refs[:, :: max(1, n_images // _BALANCE_ROWS)]
-    bias = _balance(balanced, grid.ref, grid.temperature, grid.evenness)
+    bias = _balance(balanced, grid, class_shares)
     found = _pool_losses(replace(prepared, bias=bias), np.exp(-pool.distortion / HEALTH), on_progress)
     return replace(
         prepared,
@@ -183,13 +189,18 @@ class _Grid:
     log_prior: Floats
 
 
-def _grid(kin: float) -> _Grid:
+def _alike(shares: Floats) -> float:
+    """Return how far classes of these shares are equally frequent, 0 to 1: rarest over most frequent."""
+    return float(shares.min() / shares.max())
+
+
+def _grid(kin: float, assumed: tuple[tuple[float, bool, float], ...]) -> _Grid:
     """Return every reference with every assumption on class shares and every temperature, and their prior."""
     odds = (1.0, 1.0, kin * CONSENSUS_ODDS[0] + (1 - kin) * CONSENSUS_ODDS[1])
     rows = [
         (ref, temperature, evenness, learned, odds[ref] * share_odds)
         for ref in (TEACHER, MIXED, CONSENSUS)
-        for evenness, learned, share_odds in SHARES
+        for evenness, learned, share_odds in assumed
         for temperature in TEMPERATURES
     ]
     refs, temperatures, evennesses, learneds, all_odds = (
@@ -246,22 +257,27 @@ def soften(log_refs: Floats, temperature: Floats, bias: Floats) -> Floats:
     return logits
 
 
-def _balance(log_refs: Floats, ref: Ints, temperature: Floats, evenness: Floats) -> Floats:
-    """Return the class biases (H, K) that move each hypothesis' class shares towards equal ones, as far as
-    `evenness` says; log_refs (C, n, K) are the references on some rows. A few hypotheses at a time.
+def _balance(log_refs: Floats, grid: _Grid, stated: Floats | None) -> Floats:
+    """Return the class biases (H, K) that move each hypothesis' class shares towards equal ones, or towards
+    stated ones (K,), as far as `evenness` says; log_refs (C, n, K) are the references on some rows. A few
+    hypotheses at a time.
     """
-    bias = np.zeros((len(ref), log_refs.shape[2]))
-    moving = np.flatnonzero(evenness)
+    n_classes = log_refs.shape[2]
+    wanted = np.ones(n_classes) if stated is None else stated
+    bias = np.zeros((len(grid.ref), n_classes))
+    moving = np.flatnonzero(grid.evenness)
     at_once = max(1, _BALANCE_VALUES // log_refs[0].size)
     for start in range(0, len(moving), at_once):
         some = moving[start : start + at_once]
-        bias[some] = _balanced(log_refs[ref[some]], temperature[some], evenness[some])
+        refs = log_refs[grid.ref[some]]
+        bias[some] = _balanced(refs, grid.temperature[some], grid.evenness[some], wanted)
     return bias
 
 
-def _balanced(log_refs: Floats, temperature: Floats, evenness: Floats) -> Floats:
+def _balanced(log_refs: Floats, temperature: Floats, evenness: Floats, wanted: Floats) -> Floats:
     probs = soften(log_refs, temperature, np.zeros((len(log_refs), log_refs.shape[2])))
-    target = np.maximum(probs.mean(axis=1), SMALLEST) ** (1 - evenness[:, None])
+    own = np.maximum(probs.mean(axis=1), SMALLEST)
+    target = own ** (1 - evenness[:, None]) * wanted ** evenness[:, None]
     target /= target.sum(axis=1, keepdims=True)
     factors = np.ones_like(target)
     for _ in range(_BALANCE_STEPS):

@@ -46,6 +46,7 @@ def posterior_summary(pool: CalibratedPool, verdict: Calibrated) -> dict[str, An
         "evenness": float(by_hypothesis @ pool.evenness),
         **followed(pool, verdict),
         "kinship": pool.kinship,
+        "class_shares": "stated" if pool.is_stated else "unknown",
         "label_trust": verdict.trust,
         "teacher_confidence": float(teacher.max(axis=1).mean()),
         "teacher_accuracy": float(belief[np.arange(len(belief)), teacher.argmax(axis=1)].mean()),
@@ -112,10 +113,11 @@ def _on_the_reference(summary: Mapping[str, Any], n: int) -> str:
     followed = (
         "the consensus of the candidates" if summary["consensus_weight"] > 0.5 else "the teacher so corrected"
     )
+    known = ", with classes as frequent as was stated" if summary["class_shares"] == "stated" else ""
     return (
         f"{opening} {tone} on this target (its confidence averages {percent(confidence)}, and about"
         f" {percent(accuracy)} of its answers should be right), so each candidate is judged by its"
-        f" expected loss under {followed}."
+        f" expected loss under {followed}{known}."
     )
 
 

@@ -106,7 +106,7 @@ def parse_label_lines(data: bytes, *, name: str, space: LabelSpace) -> LabelLine
 
     Commas, semicolons and tabs all separate. Raises UserError if the file as a whole cannot be a labels file.
     """
-    reader = _reader(data, name)
+    reader = csv_rows(data, name)
     columns = {(field or "").strip().lower(): field for field in reader.fieldnames or ()}
     wanted = next((pair for pair in _COLUMNS if pair <= set(columns)), None)
     if wanted is None:
@@ -118,12 +118,12 @@ def parse_label_lines(data: bytes, *, name: str, space: LabelSpace) -> LabelLine
     find = _file_row if key_column == "file" else _row
     rows: dict[int, int] = {}
     problems: list[str] = []
-    for record in _records(reader, name):
+    for record in csv_records(reader, name):
         where = f"{name}, line {reader.line_num}"
         key = (record[columns[key_column]] or "").strip()
         try:
             row = find(key, where, space)
-            label = _label((record[columns["label"]] or "").strip(), where, space)
+            label = label_of((record[columns["label"]] or "").strip(), where, space)
             if row in rows:
                 raise UserError(f"{where}: {key} is labeled twice. Keep one line for each image.")
         except UserError as error:
@@ -136,8 +136,8 @@ def parse_label_lines(data: bytes, *, name: str, space: LabelSpace) -> LabelLine
     return LabelLines(sample=sample, problems=tuple(problems))
 
 
-def _records(reader: csv.DictReader[str], name: str) -> Iterator[dict[str, str]]:
-    """The lines of the file; raise UserError where the csv module gives up on one."""
+def csv_records(reader: csv.DictReader[str], name: str) -> Iterator[dict[str, str]]:
+    """Yield the lines of the file; raise UserError where the csv module gives up on one."""
     try:
         yield from reader
     except csv.Error as error:
@@ -147,7 +147,8 @@ def _records(reader: csv.DictReader[str], name: str) -> Iterator[dict[str, str]]
         ) from None
 
 
-def _reader(data: bytes, name: str) -> csv.DictReader[str]:
+def csv_rows(data: bytes, name: str) -> csv.DictReader[str]:
+    """Return a reader of a CSV by its columns, whatever separates them; raise UserError if it is no text."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -197,7 +198,8 @@ def _file_row(text: str, where: str, space: LabelSpace) -> int:
     return matches[0]
 
 
-def _label(text: str, where: str, space: LabelSpace) -> int:
+def label_of(text: str, where: str, space: LabelSpace) -> int:
+    """Return the class that a name or number stands for; `where` opens the sentence if there is none."""
     names: Mapping[str, int] = space._by_class
     if text in names:
         return names[text]
