@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.diagnose.health import COLLAPSE_FACTOR
 from engine.rules.streaming import blocks, row_tops
-from engine.types import UNLABELED, Floats, Predictions
+from engine.types import UNLABELED, Floats, Predictions, Progress
 from engine.words import counted, listed, out_of, percent
 
 ENOUGH_LABELS = 20  # below this an accuracy near 1/K says nothing
@@ -29,26 +29,24 @@ _NAMED = 4
 _GLANCE = 64  # rows that tell most candidates apart
 
 
-def evidence_problems(predictions: Predictions) -> tuple[str, ...]:
+def evidence_problems(predictions: Predictions, *, on_progress: Progress | None = None) -> tuple[str, ...]:
     """Return everything that speaks against deciding on these predictions, worst first; () if nothing
-    does.
+    does. `on_progress` counts the things looked for.
     """
-    return (
-        *structural_problems(predictions),
-        *teacher_problems(predictions.teacher, predictions.class_names),
-    )
+    looks = (*_STRUCTURAL, _teacher)
+    problems: list[str] = []
+    for done, look in enumerate(looks, start=1):
+        problems += look(predictions)
+        if on_progress is not None:
+            on_progress(done, len(looks))
+    return tuple(problems)
 
 
 def structural_problems(predictions: Predictions) -> list[str]:
     """Return what disqualifies or weakens the family: missing or identical candidates, all at chance, all
     constant; [] if nothing.
     """
-    return [
-        *_missing(predictions),
-        *_identical(predictions),
-        *_at_chance(predictions),
-        *_constant(predictions),
-    ]
+    return [problem for look in _STRUCTURAL for problem in look(predictions)]
 
 
 def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) -> list[str]:
@@ -88,6 +86,10 @@ def teacher_problems(probs: Floats, class_names: Sequence[str] | None = None) ->
             " of that class, its preprocessing is probably wrong (channel order, mean and std, size)."
         )
     return problems
+
+
+def _teacher(predictions: Predictions) -> list[str]:
+    return teacher_problems(predictions.teacher, predictions.class_names)
 
 
 def _mean_entropy(probs: Floats) -> float:
@@ -161,6 +163,9 @@ def _constant(predictions: Predictions) -> list[str]:
         f"{'The only candidate answers' if n == 1 else f'All {n} candidates answer'} one and the same"
         " class for every image: nothing can be learned here."
     ]
+
+
+_STRUCTURAL = (_missing, _identical, _at_chance, _constant)
 
 
 def _list(names: Sequence[str]) -> str:

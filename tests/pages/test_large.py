@@ -68,6 +68,7 @@ def test_choose_waits_for_the_job_and_then_answers(
     compared = [stage for stage in desk.stages if stage[2] == "parts of the pool compared"]
     assert [done for done, *_ in compared] == list(range(1, compared[0][1] + 1))
     assert len(compared) > 1
+    assert desk.stages[-5:] == [(done, 5, "looking for problems") for done in range(1, 6)]
     go(app, "choose")
     sample = LabeledSample(np.array(session.rows), np.array(session.labels))
     assert session.decision.recommended.name == choose("auto", family, sample).name

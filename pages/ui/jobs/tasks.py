@@ -271,8 +271,10 @@ def weigh_family(desk: Desk, path: str) -> None:
         on_progress=lambda done, total: desk.report(done, total, stage="candidates gone through"),
         on_comparison=lambda done, total: desk.report(done, total, stage="parts of the pool compared"),
     )
-    desk.report(0, 0, stage="looking for problems")
-    problems = np.array(evidence_problems(predictions), dtype=str)
+    found = evidence_problems(
+        predictions, on_progress=lambda done, total: desk.report(done, total, stage="looking for problems")
+    )
+    problems = np.array(found, dtype=str)
     write_npz(desk.folder / WEIGHED, {**kept, "problems": problems, "stamp": np.array(stamp)})
 
 
