@@ -14,7 +14,6 @@ from itertools import product
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtri
 
 from engine.deploy.calibration import Calibration
 from engine.deploy.ranges import check_finite, watching
@@ -89,6 +88,8 @@ class Layer:
 
 def _inverse_factor(matrix: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the upper triangular U with U.T @ U = the inverse of a positive definite matrix."""
+    from scipy.linalg.lapack import dtrtri  # takes long to load, and only corrected rounding comes here
+
     # turned round, its lower factor becomes A with A @ A.T = matrix and A upper: U is the inverse of A
     turned = np.linalg.cholesky(matrix[::-1, ::-1])[::-1, ::-1]
     inverse, problem = dtrtri(turned, lower=0)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri  # scipy.stats takes a second to load, at every command
 
 from engine.family.kinds import traits_of
 from engine.rules.statistics import PoolStatistics
@@ -82,6 +81,8 @@ def wilson(hits: Ints, n: int, level: float = 0.95) -> tuple[Floats, Floats]:
     >>> low.round(3).tolist(), high.round(3).tolist()
     ([0.0, 0.49], [0.278, 0.943])
     """
+    from scipy.special import ndtri  # takes a good part of a quick command to load, and few come here
+
     z, share = float(ndtri((1 + level) / 2)), np.asarray(hits) / n
     centre = share + z**2 / (2 * n)
     reach = z * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)

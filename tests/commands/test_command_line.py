@@ -198,6 +198,18 @@ def test_the_module_runs_and_stays_light(family):
     assert loaded.stdout.strip() == "[]"
 
 
+def test_predict_starts_without_scipy():
+    code = "import sys, engine.commands.predict, engine.deploy.running; print('scipy' in sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loaded.stdout.strip() == "False"
+
+
 def test_transport_does_not_load_frameworks(family):
     code = (
         f"import sys; from engine.__main__ import main; main(['estimate', {str(family)!r}, '--json']);"
