@@ -22,7 +22,7 @@ from pages.ui.parts.page import (
 from pages.ui.parts.recommendation import recommendation
 from pages.ui.parts.share import hand_on
 from pages.ui.parts.stored_size import float_bytes
-from pages.ui.parts.weighing import wait_for_statistics
+from pages.ui.parts.weighing import ask_for_transport, wait_for_statistics
 from pages.ui.session.state import current_session
 from pages.ui.show.tables import shown_candidates, shown_rules
 
@@ -58,11 +58,7 @@ with user_errors():
     table(shown_rules(decision, n_bytes), "rules", height="content")
     with st.expander("How each rule decides"):
         rule_reasons(decision)
-    if not session.record.has_transport and st.button(
-        "Also score by optimal transport (slow)", type="tertiary", icon=":material/add:"
-    ):
-        session.note(has_transport=True)
-        st.rerun()
+    ask_for_transport(session)
 
     st.subheader("The evidence", anchor=False)
     picture_and_dial(session, decision)

@@ -23,6 +23,7 @@ from engine.types import Bools, Floats, Ints, Progress
 
 # every statistic that a pass makes; a rule names those it needs
 DISTORTION, BY_ROW, CORRELATION, SPECTRUM = STATISTICS
+TRANSPORT = "transport"  # none of a pass; made elsewhere, it can be taken over
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class PoolStatistics:
             )
 
     def take(self, made: Mapping[str, Any]) -> None:
-        """Take over statistics that were made elsewhere, as `stream` returns them."""
+        """Take over statistics that were made elsewhere: as `stream` returns them, or TRANSPORT (M,)."""
         self._made.update(made)
 
     def _get(self, statistic: str) -> Any:
@@ -109,6 +110,8 @@ class PoolStatistics:
     @cached_property
     def transport(self) -> Floats:
         """(M,) optimal transport costs; by far the slowest statistic, hence computed only when asked for."""
+        if TRANSPORT in self._made:
+            return np.asarray(self._made[TRANSPORT])
         optimal_transport()  # import once, before the threads
         # The solver releases the interpreter lock, so candidates are solved side by side.
         with ThreadPoolExecutor(os.cpu_count()) as workers:

@@ -19,11 +19,11 @@ from engine.decide.kept import kept_arrays, statistics_from
 from engine.files.npz import write_npz
 from engine.predictions.file import load_predictions, save_predictions
 from engine.types import LabeledSample, Predictions, UserError
-from pages.ui.jobs.tasks import weigh_family
+from pages.ui.jobs.tasks import carry_family, weigh_family
 from pages.ui.session.actions import open_predictions_folder
 from pages.ui.session.grounds import brief_now
 from pages.ui.show.many_classes import both_ends
-from pages.ui.workspace.weighing import WEIGHED, stamp_of
+from pages.ui.workspace.weighing import CARRIED, WEIGHED, stamp_of
 from tests.pages.driving import go, open_app, session_of, text_of
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder")
@@ -74,6 +74,34 @@ def test_choose_waits_for_the_job_and_then_answers(
     assert session.decision.recommended.name == choose("auto", family, sample).name
     assert session.decision.recommended.name in text_of(app)
     go(app, "collapse")
+
+
+def test_transport_is_the_work_of_a_job(
+    shards: Path, started: list[tuple[str, dict[str, Any]]], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("pages.ui.session.actions._MOST_LABELS", 40)
+    monkeypatch.setattr("pages.ui.parts.weighing.st.rerun", lambda: None)
+    app = open_app()
+    session = session_of(app)
+    open_predictions_folder(session, str(shards))
+    desk = Desk(session.folder)
+    weigh_family(desk, str(shards))
+    session.note(has_transport=True)
+    go(app, "choose")
+    assert ("carry", {"path": str(shards.resolve())}) in started
+    assert "cot" not in session.decision.choices
+    monkeypatch.setattr("engine.rules.transport.transport_cost", lambda probs: float(probs[0, 0]))
+    n_candidates = session.require_predictions().n_candidates
+    made = np.array([float(probs[0, 0]) for probs in session.require_predictions().candidates])
+    made[3:] = np.nan  # as an interrupted job leaves them
+    write_npz(session.folder / CARRIED, {"transport": made, "stamp": np.array(stamp_of(shards.resolve()))})
+    assert not session.has_transport
+    desk.stages.clear()
+    carry_family(desk, str(shards.resolve()))
+    assert [done for done, *_ in desk.stages] == list(range(4, n_candidates + 1))
+    assert session.decision.choices["cot"].scores[5] == session.pool.transport[5]
+    go(app, "choose")
+    assert "Optimal transport" in text_of(app)
 
 
 def test_other_predictions_need_their_own_numbers(shards: Path, tmp_path: Path) -> None:

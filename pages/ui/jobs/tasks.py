@@ -20,7 +20,7 @@ from pages.ui.jobs.worker import Desk
 from pages.ui.workspace.folder import AS_READ, read_json, write_bytes, write_json
 from pages.ui.workspace.hosting import hosting
 from pages.ui.workspace.images import image_name, open_target
-from pages.ui.workspace.weighing import WEIGHED, stamp_of
+from pages.ui.workspace.weighing import CARRIED, WEIGHED, stamp_of, transport_costs
 
 _PREVIEWED = 12
 _SIZED = 300  # images whose size is looked at; enough to see whether they differ
@@ -278,6 +278,24 @@ def weigh_family(desk: Desk, path: str) -> None:
     write_npz(desk.folder / WEIGHED, {**kept, "problems": problems, "stamp": np.array(stamp)})
 
 
+def carry_family(desk: Desk, path: str) -> None:
+    """Make the costs of optimal transport of a large family, one candidate after the other, and leave each
+    as it is found: one takes a gigabyte for seconds.
+    """
+    from engine.files.npz import write_npz
+    from engine.predictions.file import load_predictions
+    from engine.rules.statistics import TRANSPORT
+    from engine.rules.transport import transport_cost
+
+    source = Path(path)
+    stamp, predictions = stamp_of(source), load_predictions(source)
+    costs = transport_costs(desk.folder, source, predictions.n_candidates)
+    for m in np.flatnonzero(np.isnan(costs)):
+        costs[m] = transport_cost(predictions.candidates[m])
+        write_npz(desk.folder / CARRIED, {TRANSPORT: costs, "stamp": np.array(stamp)})
+        desk.report(int(np.isfinite(costs).sum()), len(costs), stage="candidates carried to the classes")
+
+
 TASKS: dict[str, Callable[..., None]] = {
     "import": import_teacher,
     "files": look_into_files,
@@ -285,6 +303,7 @@ TASKS: dict[str, Callable[..., None]] = {
     "preview": preview_teacher,
     "predict": run_family,
     "weigh": weigh_family,
+    "carry": carry_family,
     "export": write_export,
     "study": run_study_job,
 }

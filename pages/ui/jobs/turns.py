@@ -20,7 +20,7 @@ from pages.ui.workspace.folder import is_locked, locked, remove
 TURN_SECONDS = 20.0  # at the counter; after that the next in line is served beside
 WAIT_SECONDS = 0.3
 # Minutes of work; reading a model, looking at images or writing a file takes seconds most of the time.
-LONG = ("predict", "study", "weigh")
+LONG = ("predict", "study", "weigh", "carry")
 _BESIDE = {"queue": 2, "queue-long": 1}  # how many may have stepped aside: memory and cores are shared
 _MARK = "~"
 _GENTLE = 10  # niceness of a job that stepped aside

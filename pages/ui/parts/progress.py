@@ -23,6 +23,7 @@ JOB_PAGES = {
     "preview": ("target", "Trying the teacher"),
     "predict": ("target", "Running the family"),
     "weigh": ("choose", "Going through the predictions"),
+    "carry": ("choose", "Optimal transport"),
     "export": ("export", "Writing the file"),
     "study": ("study", "Running the study"),
 }

@@ -1,4 +1,6 @@
-"""Before a page can speak of a large family: the job that goes through it, with its progress."""
+"""What a large family has to wait for: the job that goes through it before a page can speak of it, and the
+one for optimal transport, which is made on request.
+"""
 
 from __future__ import annotations
 
@@ -21,3 +23,18 @@ def wait_for_statistics(session: Session) -> None:
         st.rerun()
     st.caption("This family is too large to hold. Its numbers are made once; after that every page is quick.")
     st.stop()
+
+
+def ask_for_transport(session: Session) -> None:
+    """The slowest rule, on request: scored at once if the family is small, by a job if it is large."""
+    if session.has_transport:
+        return
+    if not session.record.has_transport:
+        if st.button("Also score by optimal transport (slow)", type="tertiary", icon=":material/add:"):
+            session.note(has_transport=True)
+            st.rerun()
+        return
+    job = watch_job(session, "carry", "Optimal transport")
+    if job is None or job.state == "done":  # done for other predictions
+        jobs.start(session.folder, "carry", path=str(session.predictions_path))
+        st.rerun()

@@ -44,7 +44,13 @@ from pages.ui.session.work import LABELS, Work
 from pages.ui.show.words import in_fields
 from pages.ui.workspace.folder import read_json
 from pages.ui.workspace.images import open_target
-from pages.ui.workspace.weighing import is_large, is_weighed, weighed_pool, weighed_problems
+from pages.ui.workspace.weighing import (
+    is_large,
+    is_weighed,
+    transport_costs,
+    weighed_pool,
+    weighed_problems,
+)
 
 
 class Evidence(Work):
@@ -164,7 +170,8 @@ class Evidence(Work):
     def pool(self) -> PoolStatistics:
         predictions, path = self.require_predictions(), self.predictions_path
         if path is not None and is_large(predictions):
-            return self.keep("pool", self.evidence_key, lambda: weighed_pool(self.folder, path, predictions))
+            key = (self.evidence_key, self.has_transport)
+            return self.keep("pool", key, lambda: weighed_pool(self.folder, path, predictions))
         return self.keep("pool", self.evidence_key, lambda: statistics_of(predictions))
 
     @property
@@ -172,6 +179,16 @@ class Evidence(Work):
         """Whether the pool can be spoken of without going through it: it is small, or a job has done so."""
         predictions, path = self.require_predictions(), self.predictions_path
         return path is None or not is_large(predictions) or is_weighed(self.folder, path)
+
+    @property
+    def has_transport(self) -> bool:
+        """Whether optimal transport counts among the rules: it was asked for, and can be had at once or was
+        made by a job.
+        """
+        predictions, path = self.require_predictions(), self.predictions_path
+        if not self.record.has_transport or path is None or not is_large(predictions):
+            return self.record.has_transport
+        return bool(np.isfinite(transport_costs(self.folder, path, predictions.n_candidates)).all())
 
     def require_predictions(self) -> Predictions:
         if self.predictions is None:
@@ -262,7 +279,7 @@ class Evidence(Work):
             self.record.budget,
             self.record.max_latency,
             self.record.max_bytes,
-            self.record.has_transport,
+            self.has_transport,
             self.trust,
         )
 
@@ -280,7 +297,7 @@ class Evidence(Work):
         predictions, pool, skip = (
             self.require_predictions(),
             self.pool,
-            () if self.record.has_transport else ("cot",),
+            () if self.has_transport else ("cot",),
         )
         return self.keep(
             "decision",

@@ -126,13 +126,13 @@ FILES: dict[Step, tuple[str, ...]] = {
         "store",
     ),  # the store is keyed by content: another grid reuses what it holds
     Step.LABELS: ("labels.jsonl",),
-    Step.RUN: ("predictions.npz", "weighed.npz"),
+    Step.RUN: ("predictions.npz", "weighed.npz", "carried.npz"),
     Step.EXPORT: ("export", "bundle.zip"),
 }
 JOBS: dict[Step, tuple[str, ...]] = {
     Step.TEACHER: ("import",),
     Step.CANDIDATES: ("files",),
     Step.TARGET: ("check", "preview"),
-    Step.RUN: ("predict", "weigh"),
+    Step.RUN: ("predict", "weigh", "carry"),
     Step.EXPORT: ("export",),
 }

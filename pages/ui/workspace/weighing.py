@@ -13,10 +13,11 @@ import numpy as np
 from engine.decide.kept import ARRAYS, statistics_from
 from engine.files.npz import read_npz
 from engine.predictions.stack import Stack
-from engine.rules.statistics import PoolStatistics
-from engine.types import Predictions, UserError
+from engine.rules.statistics import TRANSPORT, PoolStatistics
+from engine.types import Floats, Predictions, UserError
 
 WEIGHED = "weighed.npz"
+CARRIED = "carried.npz"  # costs of optimal transport, made on request; nan where not there yet
 
 
 def is_large(predictions: Predictions) -> bool:
@@ -32,8 +33,19 @@ def stamp_of(path: Path) -> str:
 
 def is_weighed(folder: Path, path: Path) -> bool:
     """Whether the job's result is there and belongs to these predictions."""
-    kept = folder / WEIGHED
+    return _belongs(folder / WEIGHED, path)
+
+
+def _belongs(kept: Path, path: Path) -> bool:
     return kept.is_file() and str(read_npz(kept, wanted=("stamp",)).get("stamp")) == stamp_of(path)
+
+
+def transport_costs(folder: Path, path: Path, n_candidates: int) -> Floats:
+    """Return the costs of optimal transport (M,) as far as a job made them, nan where it has not."""
+    kept = folder / CARRIED
+    if not _belongs(kept, path):
+        return np.full(n_candidates, np.nan)
+    return np.array(read_npz(kept, wanted=(TRANSPORT,))[TRANSPORT], np.float64)
 
 
 def weighed_pool(folder: Path, path: Path, predictions: Predictions) -> PoolStatistics:
@@ -42,7 +54,11 @@ def weighed_pool(folder: Path, path: Path, predictions: Predictions) -> PoolStat
         raise UserError(
             "this family is large, and its numbers are not there yet. Open Choose: it makes them."
         )
-    return statistics_from(predictions, read_npz(folder / WEIGHED, wanted=ARRAYS))
+    pool = statistics_from(predictions, read_npz(folder / WEIGHED, wanted=ARRAYS))
+    costs = transport_costs(folder, path, predictions.n_candidates)
+    if np.isfinite(costs).all():
+        pool.take({TRANSPORT: costs})
+    return pool
 
 
 def weighed_problems(folder: Path, path: Path) -> tuple[str, ...]:
