@@ -5,6 +5,7 @@ Knows which rule needs what. Formulas live in rules and recommend; sentences of 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from engine.rules.consensus import consensus_scores
 from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE, estimate, precision_order
 from engine.rules.prediction_powered import powered_losses
 from engine.rules.statistics import FLOOR, PoolStatistics, pool_statistics
-from engine.rules.supervised import SUPERVISED, runner_up_of, sample_evidence, select
+from engine.rules.supervised import SUPERVISED, SampleEvidence, runner_up_of, sample_evidence, select
 from engine.types import Bools, Choice, Estimate, Floats, LabeledSample, LabelTrust, Predictions, UserError
 
 RECOMMENDED = AUTO  # the rule whose pick the app and the command line put first
@@ -25,6 +26,7 @@ METHODS: tuple[str, ...] = (*CALIBRATED_RULES, *SUPERVISED, *LABEL_FREE, HIGHEST
 # Published rules to compare with: by name only, so that a default study and the app's table stay the paper's.
 CODA, PPI = "coda", "ppi"
 PEERS: tuple[str, ...] = (CODA, PPI)
+_EVIDENCE = "sample-evidence"  # where a pool keeps the terms of the last labeled sample
 
 
 def statistics_of(predictions: Predictions, *, floor: float = FLOOR) -> PoolStatistics:
@@ -154,9 +156,7 @@ def choose(
         rule = LABEL_FREE[method]
         return _label_free_choice(estimate(method, rule.score(pool), rule.better, admissible), predictions)
     assert sample is not None
-    evidence = sample_evidence(
-        predictions.teacher, predictions.candidates, sample, floor=floor, repetition=repetition
-    )
+    evidence = _evidence(predictions, pool, sample, floor, repetition)
     if SUPERVISED[method].grid is None:  # direct validation has no anchor, so the pool stays unread
         base: Floats = np.zeros(predictions.n_candidates)
     else:
@@ -165,6 +165,22 @@ def choose(
     return replace(
         choice, warnings=warnings_for(choice, n_classes=predictions.n_classes, labels=sample.labels)
     )
+
+
+def _evidence(
+    predictions: Predictions, pool: PoolStatistics, sample: LabeledSample, floor: float, repetition: int
+) -> SampleEvidence:
+    """Return the terms of S, those of the last one as they were made: six rules ask for them in turn, and a
+    large family is read for them.
+    """
+    key = (sample.rows.tobytes(), sample.labels.tobytes(), floor, repetition)
+    kept: tuple[Hashable, SampleEvidence] | None = pool.memo.get(_EVIDENCE)
+    if kept is None or kept[0] != key:
+        made = sample_evidence(
+            predictions.teacher, predictions.candidates, sample, floor=floor, repetition=repetition
+        )
+        pool.memo[_EVIDENCE] = kept = (key, made)
+    return kept[1]
 
 
 def _peer_choice(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,7 @@ from engine.decide.tables import (
 )
 from engine.predictions.file import make_predictions
 from engine.rules.sampling import draw_sample
+from engine.rules.supervised import sample_evidence
 from engine.types import LabeledSample, Predictions
 
 
@@ -35,6 +38,23 @@ def test_decision_holds_every_rules_own_choice(family: Predictions, sample: Labe
     assert decision.recommended.method == RECOMMENDED
     assert set(decision.rules["rule"]) == set(METHODS)
     assert decision.rules["group"].iloc[0] == "Recommended"
+
+
+def test_the_labeled_rows_are_read_once_for_all_rules(
+    family: Predictions, sample: LabeledSample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        asked.append(arguments[2])
+        return sample_evidence(*arguments, **options)
+
+    monkeypatch.setattr("engine.decide.choose.sample_evidence", counted)
+    pool, other = statistics_of(family), LabeledSample(sample.rows, (sample.labels + 1) % 10)
+    decide(family, pool, sample, skip=("cot",))
+    assert len(asked) == 1
+    assert choose("val-ce", family, other, pool=pool).name == choose("val-ce", family, other).name
+    assert len(asked) == 3
 
 
 def test_candidate_columns_are_what_they_say(family: Predictions, sample: LabeledSample) -> None:
