@@ -155,7 +155,16 @@ def test_every_method_has_a_group() -> None:
 
 def test_firmness_counts_kept_picks(family: Predictions, sample: LabeledSample) -> None:
     pool = statistics_of(family)
-    still = firmness_table(family, pool, sample, 0.0, rules=("val-ce", "val-acc"))
+    seen: list[tuple[int, int]] = []
+    still = firmness_table(
+        family,
+        pool,
+        sample,
+        0.0,
+        rules=("val-ce", "val-acc"),
+        on_progress=lambda *done: seen.append(done),
+    )
+    assert seen == [(draw, DRAWS) for draw in range(1, DRAWS + 1)]
     assert list(still["kept"]) == [1.0, 1.0]
     assert list(still["other"]) == ["", ""]
     shaken = firmness_table(family, pool, sample, 0.4, rules=("val-ce",)).iloc[0]

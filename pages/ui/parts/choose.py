@@ -18,6 +18,7 @@ from pages.ui.parts.page import chart_text, ink, picture, plain
 from pages.ui.session.state import Session
 from pages.ui.show.charts import choice_scatter, dial_curve, memory_scatter
 from pages.ui.show.tables import picks_table, records
+from pages.ui.workspace.weighing import is_large
 
 NAMED_RULES = ("auto", "ce-combo", "val-ce", "distortion", "softmax-corr", "avg-confidence")
 _RATES = {0.0: "none", 0.1: "10 %", 0.2: "20 %", 0.3: "30 %", 0.4: "40 %"}
@@ -141,11 +142,20 @@ def suspicion(session: Session, decision: Decision, predictions: Predictions) ->
         )
         return
     sample, pool, admissible = session.sample, session.pool, session.admissible
+    bar = st.empty()
+
+    def show(done: int, total: int) -> None:
+        bar.progress(done / total, text=f"{done} of {total} draws chosen from")
+
+    on_progress = show if is_large(predictions) else None  # a small family answers before a bar is drawn
     firm = session.keep(
         "suspicion",
         (session.decision_key, rate),
-        lambda: firmness_table(predictions, pool, sample, rate, admissible=admissible),
+        lambda: firmness_table(
+            predictions, pool, sample, rate, admissible=admissible, on_progress=on_progress
+        ),
     )
+    bar.empty()
     drawn = records(firm)
     for row in drawn:
         other = f"; most often it becomes {plain(row['other'])}" if row["other"] else ""
