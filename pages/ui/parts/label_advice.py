@@ -90,13 +90,18 @@ def halving(session: Session) -> None:
     key = f"halving-{hash(session.decision_key)}"
     if st.button("How many more labels would help?", key=key, type="tertiary", icon=":material/quiz:"):
         predictions = session.require_predictions()
-        more = session.keep(
-            "halving",
-            session.decision_key,
-            lambda: more_labels(
-                predictions, session.pool, session.sample, admissible=session.admissible, trust=session.trust
-            ),
-        )
+        with st.spinner("Imagining further labels and choosing again …"):  # minutes with 1,000 classes
+            more = session.keep(
+                "halving",
+                session.decision_key,
+                lambda: more_labels(
+                    predictions,
+                    session.pool,
+                    session.sample,
+                    admissible=session.admissible,
+                    trust=session.trust,
+                ),
+            )
         st.caption(
             "Not even 160 more random labels are expected to halve the doubt: the contenders are too close."
             if more is None
