@@ -64,10 +64,12 @@ with user_errors():
     if counted_bits.any():
         picture(
             memory_words_of(family[counted_bits]),
-            cost_chart(family.assign(size=shown["Size ↓"])[counted_bits], session.record.budget, ink()),
+            cost_chart(
+                family.assign(size=shown.get("Size ↓", "–"))[counted_bits], session.record.budget, ink()
+            ),
             "Solid: within the budget. The upper group of each column keeps its first and last layer float.",
         )
-    st.markdown("\n".join(f"- **{name}**: {meaning}" for name, meaning in _AXES.items()))
+        st.markdown("\n".join(f"- **{name}**: {meaning}" for name, meaning in _AXES.items()))
     table(shown, "family", height=320)
     if teacher is not None and session.record.family == "paper":
         with st.expander("More: another grid"):

@@ -15,6 +15,7 @@ from pages.ui.parts.page import (
     next_button,
     page_head,
     plain,
+    stand_in_note,
     table,
     teacher_warning,
     user_errors,
@@ -49,6 +50,7 @@ with user_errors():
         decision = session.decision
     n_bytes = float_bytes(session)
     with answer:
+        stand_in_note(session)
         teacher_warning(session)
         recommendation(session, decision)
         hand_on(session)

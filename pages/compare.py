@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.parts.compare import by_class, gallery, overview, pick_two, settle
-from pages.ui.parts.page import back_button, gate, page_head, user_errors
+from pages.ui.parts.page import back_button, gate, page_head, stand_in_note, user_errors
 from pages.ui.session.state import current_session
 
 session = current_session()
@@ -18,6 +18,7 @@ gate(
 with user_errors():
     with st.spinner("Weighing the candidates …"):
         _ = session.decision
+    stand_in_note(session)
     a, b = pick_two(session)
     overview(session, a, b)
     settle(session, a, b)

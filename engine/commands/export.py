@@ -190,7 +190,7 @@ def _options(args: argparse.Namespace) -> dict[str, str]:
 
 def _grounds(args: argparse.Namespace) -> Grounds | None:
     if args.predictions is None:
-        if args.method or args.labels or args.class_shares or limits_of(args).words:
+        if args.method or args.labels or args.class_shares or limits_of(args).in_words():
             raise UserError(
                 "--method, --labels, --class-shares, --budget and --max-latency need the --predictions they"
                 " choose from."

@@ -82,6 +82,7 @@ class Brief:
     recommended: Standing | None = None
     limits: Limits = field(default_factory=Limits)
     preprocessing: str = ""
+    whole: str = "float"  # what memory is a share of; without a float teacher, the file it is compared with
     dots: tuple[Dot, ...] = ()
     title: str = ""
     made: str = ""  # when, in UTC
@@ -133,21 +134,28 @@ def table_of(brief: Brief) -> Table:
     """Return the numbers of teacher, pick and (where it was overridden) the recommended candidate, with a
     measure in the first column.
     """
-    columns = {f"teacher: {brief.teacher.name}": _cells(brief.teacher, is_float=True)}
-    columns[f"taken: {brief.pick.name}"] = _cells(brief.pick)
+    columns = {f"teacher: {brief.teacher.name}": _teacher_cells(brief)}
+    columns[f"taken: {brief.pick.name}"] = _cells(brief.pick, brief.whole)
     if brief.recommended is not None:
-        columns[f"recommended: {brief.recommended.name}"] = _cells(brief.recommended)
+        columns[f"recommended: {brief.recommended.name}"] = _cells(brief.recommended, brief.whole)
     return Table(heads=("", *columns), rows=tuple(zip(_MEASURES, *columns.values(), strict=True)))
 
 
-def _cells(standing: Standing, *, is_float: bool = False) -> tuple[str, ...]:
+def _teacher_cells(brief: Brief) -> tuple[str, ...]:
+    """The teacher is what candidates are a share of; what stands in for one takes nothing itself."""
+    whole, teacher = "100 %" if brief.whole == "float" else "–", brief.teacher
+    quality = (_interval(teacher.accuracy, percent=True), _interval(teacher.loss))
+    return (*quality, "100 %", whole, whole, "–")
+
+
+def _cells(standing: Standing, whole: str) -> tuple[str, ...]:
     return (
         _interval(standing.accuracy, percent=True),
         _interval(standing.loss),
-        "100 %" if is_float else _percent(standing.agreement),
-        "100 %" if is_float else _of(standing.memory, "of float"),
-        "100 %" if is_float else _of(standing.latency, "of the teacher's"),
-        "–" if is_float or standing.probability is None else f"{100 * standing.probability:.0f} %",
+        _percent(standing.agreement),
+        _of(standing.memory, f"of {whole}"),
+        _of(standing.latency, "of the teacher's"),
+        "–" if standing.probability is None else f"{100 * standing.probability:.0f} %",
     )
 
 
@@ -170,7 +178,7 @@ def _of(value: float | None, what: str) -> str:
 def compared_words(brief: Brief) -> str:
     """Say what was compared: how many candidates, by which rule, on how many images and labels."""
     words = f"{counted(brief.n_candidates, 'candidate')} on {counted(brief.n_images, 'image')} of the target"
-    if allowed := brief.limits.words:
+    if allowed := brief.limits.in_words(brief.whole):
         words += f", of which {counted(brief.n_admissible, 'stays', 'stay')} within {' and '.join(allowed)}"
     rule = f" They were ranked by {rule_title(brief.method)}." if brief.method else ""
     return f"{words}.{rule}"

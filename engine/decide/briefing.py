@@ -24,6 +24,7 @@ from engine.decide.headline import reservations, teacher_doubt
 from engine.decide.limits import Limits
 from engine.decide.titles import rule_title
 from engine.diagnose.comparison import Quality, labeled_rows, quality
+from engine.family.model_file import stand_in_words, whole_words
 from engine.recommend.trust import IN_WORDS, label_trust
 from engine.rules.statistics import PoolStatistics
 from engine.rules.streaming import row_tops
@@ -79,6 +80,7 @@ def brief_of(grounds: Grounds, name: str) -> Brief:
         concerns=_concerns(grounds, reasons),
         limits=grounds.limits,
         preprocessing="" if grounds.preprocessing is None else preprocessing_words(grounds.preprocessing),
+        whole=whole_words(grounds.predictions.reference),
         dots=_dots(grounds, sample),
     )
 
@@ -93,7 +95,8 @@ def _quality(probs: Floats, sample: LabeledSample | None) -> Quality | None:
 
 def _teacher(predictions: Predictions, sample: LabeledSample | None) -> Standing:
     found = _quality(predictions.teacher, sample)
-    name = "the float teacher" if predictions.reference is None else f"stand-in ({predictions.reference})"
+    reference = predictions.reference
+    name = "the float teacher" if reference is None else f"{stand_in_words(reference)}, a stand-in"
     return Standing(
         name=name,
         accuracy=None if found is None else found.accuracy,

@@ -165,7 +165,8 @@ def gate_statement(answer: Gate, *, candidate: str) -> str:
         return f"Signed off: {claim}, with {percent(answer.probability)} probability from {labels}."
     between = f"between {drop.low:.3g} and {drop.high:.3g} worse"
     if answer.status == "fails":
-        return f"Not signed off: it does not hold that {claim}; from {labels} it is {between}."
+        more_than = claim.replace("at most", "more than", 1)
+        return f"Not signed off: {more_than}; from {labels} it is {between}."
     more = answer.more_labels
     need = (
         "no number of labels is likely to tell"

@@ -48,8 +48,8 @@ def teacher_doubt(teacher: Quality | None, n_labels: int, n_classes: int) -> str
     is_worse = teacher.accuracy.high < 1 / n_classes
     how = "worse than guessing" if is_worse else "which could be guessing"
     return (
-        f"The teacher is right on {teacher.accuracy.value:.0%} of your {n_labels} labels, {how}"
-        f" ({1 / n_classes:.0%}). Check the order of the class names, the preprocessing and the labels"
+        f"The teacher is right on {percent(teacher.accuracy.value)} of your {n_labels} labels, {how}"
+        f" ({percent(1 / n_classes)}). Check the order of the class names, the preprocessing and the labels"
         " before you deploy anything."
     )
 

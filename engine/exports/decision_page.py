@@ -67,11 +67,11 @@ def _picture(brief: Brief) -> str:
     title = f"{len(brief.dots)} candidates: share {what} against weight memory"
     return (
         f'<h2>All candidates</h2><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
-        f' aria-label="{escape(title)}">{_axes(widest, what)}{teacher}{marks}</svg>'
+        f' aria-label="{escape(title)}">{_axes(widest, what, brief.whole)}{teacher}{marks}</svg>'
     )
 
 
-def _axes(widest: float, what: str) -> str:
+def _axes(widest: float, what: str, whole: str) -> str:
     base = _HEIGHT - _BOTTOM
     parts = []
     for step in range(5):
@@ -87,8 +87,7 @@ def _axes(widest: float, what: str) -> str:
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     parts.append(
         f'<text x="{middle:.1f}" y="{_HEIGHT - 6}" text-anchor="middle" fill="var(--soft)">weights, share'
-        " of the"
-        f" float teacher's · up: {escape(what)}</text>"
+        f" of {escape(whole)} · up: {escape(what)}</text>"
     )
     return "".join(parts)
 

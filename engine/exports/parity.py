@@ -24,6 +24,7 @@ from engine.teacher.apart import LEVELS, Way, opened
 from engine.teacher.reason import reason
 from engine.teacher.runtime import FAILURES, excess
 from engine.types import FLOOR, Floats, Recipe, Teacher, UserError
+from engine.words import percent
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -271,7 +272,7 @@ def argmax_check(probs: Floats, judged: Floats, limit: float) -> Check:
         passed=agreement == 1.0,
         value=agreement,
         limit=1.0,
-        sentence=f"The predicted class agrees on {agreement:.1%} of the images{note}.",
+        sentence=f"The predicted class agrees on {percent(agreement)} of the images{note}.",
     )
 
 

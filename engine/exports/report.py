@@ -47,8 +47,8 @@ def size_words(certificate: Certificate) -> str:
     ):
         reason = f"graph and zero points add {size(sizes.file - sizes.theory)}"
     return (
-        f"The recipe counts {size(sizes.theory)}, {sizes.theory / sizes.float_weights:.1%} of the float"
-        f" weights; the file takes {size(sizes.file)}, {sizes.file / sizes.float_file:.1%} of the float file:"
+        f"The recipe counts {size(sizes.theory)}, {100 * sizes.theory / sizes.float_weights:.1f} % of the float"
+        f" weights; the file takes {size(sizes.file)}, {100 * sizes.file / sizes.float_file:.1f} % of the float file:"
         f" {reason}."
     )
 
@@ -70,7 +70,7 @@ def certificate_html(certificate: Certificate) -> str:
         ),
         (
             f"<p><strong>{escape(c.recipe)}</strong> of {escape(str(c.teacher['name']))}:"
-            f" {size(c.sizes.file)} on disk, {c.sizes.file / c.sizes.float_file:.1%} of the float file."
+            f" {size(c.sizes.file)} on disk, {100 * c.sizes.file / c.sizes.float_file:.1f} % of the float file."
             f" {escape(lead)}</p>"
         ),
         evidence_html(c.evidence, facts=speed_and_size(c)),
@@ -164,7 +164,7 @@ def _spoken(evidence: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 def speed_and_size(c: Certificate) -> tuple[str, ...]:
     """Say what the file takes and how long an image takes, each way it can be loaded."""
-    disk = f"The file takes {size(c.sizes.file)}, {c.sizes.file / c.sizes.float_file:.1%} of the float file."
+    disk = f"The file takes {size(c.sizes.file)}, {100 * c.sizes.file / c.sizes.float_file:.1f} % of the float file."
     times = ", ".join(f"{profile.latency_ms:.3g} ms ({profile.name})" for profile in c.profiles)
     return (disk, f"One image takes {times} on the machine that wrote this page.") if times else (disk,)
 

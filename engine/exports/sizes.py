@@ -55,7 +55,7 @@ def check_sizes(sizes: Sizes) -> Check:
     excess = sizes.weights / sizes.needed - 1
     sentence = (
         f"The weights take {sizes.weights:,} bytes; integers, scales and float parts need {sizes.needed:,}"
-        f" ({excess:+.2%}). At their true bit width they would take {sizes.theory:,.0f}."
+        f" ({100 * excess:+.2f} %). At their true bit width they would take {sizes.theory:,.0f}."
     )
     return Check(
         name="weights on disk",

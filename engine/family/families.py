@@ -29,9 +29,9 @@ from engine.types import Recipe, TeacherFacts, UserError
 FamilyName = Literal["paper", "deploy", "all"]
 FAMILIES: tuple[FamilyName, ...] = get_args(FamilyName)
 FAMILY_WORDS: dict[FamilyName, str] = {
-    "paper": "the paper's 72: weights only, made without images",
-    "deploy": "what people deploy: weights only, weights and activations in 8 bits, mixed and corrected",
-    "all": "both",
+    "paper": "weights only, made without images",
+    "deploy": "weights only, weights and activations in 8 bits, mixed precision, corrected rounding",
+    "all": "both families",
 }
 # bits of the uniform candidates whose memory mixed ones are offered at; fractions lie between two of them
 _MIXED_AT = (2.5, 3.0, 3.5, 4.0, 5.0, 6.0)

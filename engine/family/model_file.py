@@ -133,3 +133,23 @@ class StandIn:
     def reference(self) -> str:
         """How a predictions file names it: `consensus`, or `candidate:NAME`."""
         return CONSENSUS if self.candidate is None else f"candidate:{self.candidate}"
+
+
+def stand_in_words(reference: str) -> str:
+    """Say what stands in for a float teacher, from a predictions file's `reference`.
+
+    >>> stand_in_words("consensus"), stand_in_words("candidate:v7")
+    ('the consensus of the candidates', 'v7')
+    """
+    return StandIn((), None if reference == CONSENSUS else reference.removeprefix("candidate:")).name
+
+
+def whole_words(reference: str | None) -> str:
+    """Say what the memory of candidates is a share of, from a predictions file's `reference`.
+
+    >>> whole_words(None), whole_words("consensus"), whole_words("candidate:v7")
+    ('float', 'the largest file', 'the file v7')
+    """
+    if reference is None:
+        return "float"
+    return "the largest file" if reference == CONSENSUS else f"the file {stand_in_words(reference)}"

@@ -59,6 +59,17 @@ def test_a_pick_that_could_be_guessing_is_not_to_be_deployed() -> None:
     assert headline(decision, pick, 10).verb == BEST_SO_FAR
 
 
+def test_accuracy_that_could_be_chance_is_reason_enough(good: tuple[Decision, Quality]) -> None:
+    decision, pick = good
+    low = replace(pick, accuracy=Interval(value=0.2, low=0.1, high=0.4))
+    said = headline(with_close(decision, 0.8), low, 10)
+    assert said.verb == BEST_SO_FAR
+    assert said.reasons == (
+        "It is right on 20 % of your labels, which could still be guessing (10 %). Label more images before"
+        " you deploy it.",
+    )
+
+
 def test_a_budget_that_keeps_candidates_out_is_said(good: tuple[Decision, Quality]) -> None:
     decision, pick = good
     table = decision.candidates.assign(admissible=[True, *[False] * (len(decision.candidates) - 1)])

@@ -223,10 +223,9 @@ def test_both_sizes_and_their_reason_are_said(teacher: Teacher, tmp_path: Path) 
     ):
         certificate = write(teacher, parse_slug(slug), tmp_path, profiles=False)
         words = size_words(certificate)
-        assert (
-            f"The recipe counts {size(certificate.sizes.theory)}, {cost(teacher, parse_slug(slug)):.1%} of"
-            " the float weights" in words
-        )
+        share = 100 * cost(teacher, parse_slug(slug))
+        counts = f"The recipe counts {size(certificate.sizes.theory)}, {share:.1f} % of the float weights"
+        assert counts in words
         assert f"the file takes {size((tmp_path / 'model.onnx').stat().st_size)}" in words
         assert reason in words
         assert words in (tmp_path / "README.md").read_text(encoding="utf-8")

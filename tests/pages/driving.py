@@ -60,3 +60,14 @@ def text_of(app: AppTest) -> str:
         *app.text,
     ]
     return "\n".join(str(part.value) for part in parts).replace("\\", "")
+
+
+def labels_of(app: AppTest, kind: str) -> list[str]:
+    """The labels of all elements of a kind that the test driver has no class for, such as download_button."""
+    return [element.proto.label for element in app.get(kind)]
+
+
+def links(app: AppTest) -> dict[str, tuple[str, str]]:
+    """The links of a page: label -> the page it opens, and what it asks for there."""
+    found = [element.proto for element in app.get("page_link")]
+    return {link.label: (link.page, link.query_string) for link in found}

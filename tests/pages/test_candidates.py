@@ -69,5 +69,5 @@ def test_an_empty_grid_is_an_error_in_a_line() -> None:
     app.multiselect[0].set_value([])
     next(button for button in app.button if button.label == "Use this grid").click().run()
     assert not app.exception
-    assert "the grid has no bit width" in text_of(app)
+    assert "The grid has no bit width" in text_of(app)
     assert len(session_of(app).recipes) == 72

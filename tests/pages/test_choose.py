@@ -147,7 +147,10 @@ def test_dial_turns_and_its_pick_can_be_used() -> None:
     assert dial.value == session_of(app).decision.choices["ce-combo"].coefficient
     dial.set_value(0.0).run()
     assert not app.exception
-    assert f"At 0 it picks **{session_of(app).decision.choices['distortion'].name}**" in text_of(app)
+    closest = session_of(app).decision.choices["distortion"].name
+    assert f"At 0 it picks **{closest}**" in text_of(app)
+    app.button(key="use-dial").click().run()
+    assert (session_of(app).record.chosen, session_of(app).record.chosen_how) == (closest, "dial")
 
 
 def test_the_dial_says_what_it_steers() -> None:

@@ -22,6 +22,7 @@ def test_with_labels_it_measures() -> None:
     text = text_of(go(with_sample(open_app()), "collapse"))
     assert "Sure and wrong" in text
     assert "accuracy on your 25 labels" in text
+    assert "of the best candidate by loss on your labels" in text  # the order is by loss, not by accuracy
     assert "Calibration error" in text
     assert "ATC and its ties" in text
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from engine.diagnose.comparison import Interval, Quality, labeled_rows, quality
+from engine.diagnose.comparison import Interval, Quality, class_effects, labeled_rows, quality
 from engine.predictions.file import save_predictions
 from pages.ui.parts.compare import headline_of
 from pages.ui.session.labels import reveal_labels
@@ -87,6 +88,34 @@ def test_a_label_given_in_the_gallery_counts() -> None:
     box.set_value(4).run()
     assert session_of(app).book.labeled == {row: 4}
     assert not app.exception
+
+
+def test_every_part_of_a_comparison_is_there() -> None:
+    app = go(with_sample(open_app()), "compare")
+    session = session_of(app)
+    text, tables = text_of(app), [frame.value for frame in app.dataframe]
+    assert "Calibration error ↓ (ECE)" in set(tables[0]["Measure"])
+    name = session.decision.recommended.name
+    predictions, sample = session.require_predictions(), session.sample
+    assert sample is not None
+    after = labeled_rows(predictions.candidates[predictions.names.index(name)], sample)
+    effects = class_effects(labeled_rows(predictions.teacher, sample), after, sample.labels, 10)
+    shown = next(table for table in tables if "Change (points, 95 %)" in table)
+    assert list(shown["Class"]) == [str(k) for k in effects["class"]]  # the worst loss first
+    assert any({"It is", "Answered"} <= set(table) for table in tables)
+    assert "Mistakes it makes more often" in text
+    assert len(app.image) == 12
+    models = ("teacher", name, session.decision.choices["distortion"].name)
+    assert all(text.count(f"{model}: **") == 12 for model in models)  # each picture with all three answers
+
+
+def test_the_images_that_differ_are_counted_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.ui.parts.compare._GALLERY", 5)
+    assert "The 5 images with the most at stake, in that order" in text_of(
+        go(with_sample(open_app()), "compare")
+    )
+    monkeypatch.setattr("pages.ui.parts.compare._GALLERY", 1000)
+    assert re.search(r"\d+ images, in that order", text_of(go(with_sample(open_app()), "compare")))
 
 
 def test_one_of_the_two_can_be_taken() -> None:

@@ -20,7 +20,10 @@ def test_a_label_is_corrected_and_removed_from_its_card() -> None:
     session = session_of(app)
     reveal_labels(session, 0)
     mark(session, 5, 3)
-    go(app, "labels")
+    text = text_of(go(app, "labels"))
+    assert len(app.image) == 1
+    assert all(f"{model}: " in text for model in ("teacher", "pick"))
+    assert "of the candidates agree with the teacher" in text
     app.selectbox(key="correct-5-3").set_value(7).run()
     assert session_of(app).book.labeled == {5: 7}
     assert session_of(app).book.entries[5].source == "corrected"
@@ -40,6 +43,13 @@ def test_filters_reach_the_page() -> None:
     app.query_params["show"] = "unsure"
     text = text_of(go(app, "labels"))
     assert "1 image." in text
+    of_three = rows_of(session, "labeled", 3)
+    app.segmented_control(key="browse-which").set_value("labeled").run()
+    app.selectbox(key="browse-class").set_value(3).run()
+    keys = {box.key for box in app.selectbox}
+    assert {f"correct-{row}-3" for row in of_three["row"]} == {
+        k for k in keys if k and k.startswith("correct-")
+    }
 
 
 def test_images_on_which_people_differ_have_a_filter() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.session.actions import open_sample, use_sample_images
 from pages.ui.session.labels import mark
-from pages.ui.workspace.projects import KEPT, keep_copy, projects
-from tests.pages.driving import go, open_app, session_of, text_of, with_sample
+from pages.ui.workspace.project_file import pack
+from pages.ui.workspace.projects import KEPT, PROJECTS, keep_copy, projects
+from tests.pages.driving import go, labels_of, open_app, session_of, text_of, with_sample
 
 pytestmark = pytest.mark.usefixtures("workspace", "sample_folder", "started")
 
@@ -105,6 +107,27 @@ def test_projects_can_be_renamed_and_deleted_after_a_question() -> None:
     assert len(projects(session.folder)) == 1
     app.button(key="delete-sure").click().run()
     assert projects(session.folder) == ()
+
+
+def test_a_project_is_duplicated_downloaded_and_opened_from_its_file(tmp_path: Path) -> None:
+    app = with_sample(open_app())
+    session = session_of(app)
+    mark(session, 3, 1)
+    labeled = session.book.labeled
+    assert labels_of(go(app, "projects"), "download_button") == ["Download"]
+    session.put_away()
+    (project,) = projects(session.folder)
+    app.run()
+    app.button(key=f"copy-{project.id}").click().run()
+    assert {found.name for found in projects(session.folder)} == {project.name, f"{project.name} (copy)"}
+    assert labels_of(app, "download_button") == ["Download", "Download"]
+    packed = pack(session.folder / PROJECTS / project.id, tmp_path / "project.zip").read_bytes()
+    other = go(open_app(), "projects")  # somebody else, with nothing open
+    other.file_uploader(key="project-file").upload("project.zip", packed, "application/zip").run()
+    next(button for button in other.button if button.label == "Add this project").click().run()
+    (added,) = projects(session_of(other).folder)
+    other.button(key=f"open-{added.id}").click().run()
+    assert session_of(other).book.labeled == labeled
 
 
 def test_a_wrong_project_file_is_answered_in_a_sentence() -> None:

@@ -16,7 +16,9 @@ from engine.predictions.file import save_predictions
 from engine.study.protocol.config import StudyConfig
 from engine.study.protocol.run import run_study
 from engine.types import Predictions
+from pages.ui.parts.page import PAGES
 from pages.ui.parts.study_charts import page_chart
+from pages.ui.show.glossary import GLOSSARY
 from tests.pages.driving import go, open_app, session_of, text_of
 
 Started = list[tuple[str, dict[str, Any]]]
@@ -30,6 +32,13 @@ def test_cold_page_starts_a_study(started: Started, sample_folder: Path) -> None
     assert kind == "study"
     assert sample_folder / "digits-resnet.npz" in map(Path, arguments["files"])
     assert arguments["budgets"] == [10, 25, 50, 100]
+
+
+def test_the_glossary_is_one_click_away_on_every_page(started: Started) -> None:
+    app = open_app()
+    for page in PAGES:
+        text = text_of(go(app, page))
+        assert all(f"**{word}.**" in text for word in GLOSSARY), page
 
 
 def test_a_chart_gives_its_title_to_the_page_and_calls_rules_by_title() -> None:

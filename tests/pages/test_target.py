@@ -9,14 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.types import UserError
+from engine.predictions.file import save_predictions
+from engine.types import Predictions, UserError
 from pages.ui.parts.labeling import keys_for, next_row
 from pages.ui.session.actions import safe_name, store_upload, upload_images
-from pages.ui.session.labels import labels_csv, mark, reveal_labels, set_aside
+from pages.ui.session.labels import mark, reveal_labels, set_aside
 from pages.ui.session.record import Step
 from pages.ui.session.state import Session
 from pages.ui.workspace.folder import write_json
-from tests.pages.driving import give_teacher, go, open_app, session_of, text_of, with_sample
+from tests.pages.driving import (
+    give_teacher,
+    go,
+    labels_of,
+    links,
+    open_app,
+    session_of,
+    text_of,
+    with_sample,
+)
 from tests.pages.ui.jobs.test_control import picture
 from tests.tiny_teacher import tiny_teacher
 
@@ -146,37 +156,6 @@ def test_a_hundred_classes_can_be_labeled(started: Started) -> None:
     assert session_of(app).labels[-1] == 99
 
 
-def test_a_csv_is_compared_before_it_is_taken(session: Session) -> None:
-    reveal_labels(session, 0)
-    mark(session, 5, 3)
-    mark(session, 8, 1)
-    app = go(open_app(session.folder.name), "target")
-    data = b"row;label\n5;4\n8;1\n9;2\n77;zebra\n"
-    app.file_uploader(key="labels-csv").upload("mine.csv", data, "text/csv").run()
-    text = text_of(app)
-    assert "1 label is new, 1 is the same as yours, 1 differs from yours; 1 line cannot be read" in text
-    assert "mine.csv, line 5" in text
-    app.button(key="merge-take").click().run()
-    assert session_of(app).book.labeled == {5: 3, 8: 1, 9: 2}  # mine is kept unless I say otherwise
-    assert session_of(app).book.entries[9].source == "csv"
-    app.radio(key="merge-how").set_value("replace").run()
-    app.button(key="merge-take").click().run()
-    assert session_of(app).book.labeled == {5: 4, 8: 1, 9: 2}
-    app.button(key="label-undo").click().run()
-    assert session_of(app).book.labeled == {5: 3, 8: 1, 9: 2}
-
-
-def test_who_labeled_and_when_is_in_the_download(session: Session) -> None:
-    reveal_labels(session, 0)
-    session.note(annotator="Ann")
-    mark(session, 5, 3)
-    header, line = labels_csv(session).splitlines()
-    assert header == "row,label,class,file,source,time,by"
-    assert line.startswith("5,3,")
-    assert line.endswith(",Ann")
-    assert ",typed,20" in line
-
-
 def test_uploads_are_bounded_and_named_safely(session: Session, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="larger than"):
         store_upload(session, BytesIO(b"x" * 100), tmp_path / "kept", 50)
@@ -230,6 +209,19 @@ def test_folders_that_are_no_classes_of_the_teacher_are_said(session: Session, t
     write_json(session.folder / "checks.json", {**found, **folders})
     app = go(open_app(session.folder.name), "target")
     assert "do not fit the teacher" in "".join(warning.value for warning in app.warning)
+
+
+def test_a_finished_run_can_be_taken_away_and_studied(session: Session, family: Predictions) -> None:
+    app = go(open_app(session.folder.name), "target")
+    assert "Download the predictions" not in labels_of(app, "download_button")  # these ship with the sample
+    session.change(keep=Step.LABELS, is_live=True)
+    save_predictions(family, session.folder / "predictions.npz")
+    go(app, "target")
+    assert "Done: 72 candidates on 120 images." in text_of(app)
+    assert "Download the predictions" in labels_of(app, "download_button")
+    assert links(app)["Study this family"] == ("study", "")
+    go(app, "study")
+    assert app.multiselect[0].value == ["Digits: ResNet (PyTorch) (run here)"]
 
 
 def test_the_preview_answers_for_the_preprocessing_as_it_is(session: Session, started: Started) -> None:

@@ -166,6 +166,13 @@ def test_text_of_strangers_is_shown_as_it_stands() -> None:
     assert plain("a_b [x](http://e) :smile:") == "a\\_b \\[x\\](http\\://e) \\:smile\\:"
 
 
+def test_names_that_cannot_fit_are_a_warning(started: Started) -> None:
+    app = with_sample(open_app())
+    note = "The file names 3 classes and the model has 10: they cannot fit."
+    give_teacher(app, replace(tiny_teacher(10), notes=(note, "It returns logits.")))
+    assert [warning.value.replace("\\", "") for warning in app.run().warning] == [note]
+
+
 @pytest.mark.parametrize("note", SAID_BY_IMPORTERS)
 def test_what_was_said_of_the_preprocessing_goes_once_it_is_set(started: Started, note: str) -> None:
     app = with_sample(open_app())

@@ -33,7 +33,9 @@ def brief_view(brief: Brief) -> None:
         what = "right on the labels" if brief.n_labels else "that agrees with the teacher"
         teacher = brief.teacher.accuracy.value if brief.teacher.accuracy and brief.n_labels else None
         dots = pd.DataFrame([vars(dot) for dot in brief.dots])
-        chart = decision_dots(dots.assign(taken=dots["name"] == brief.pick.name), what, teacher, ink())
+        chart = decision_dots(
+            dots.assign(taken=dots["name"] == brief.pick.name), what, teacher, ink(), whole=brief.whole
+        )
         picture(f"All {len(brief.dots)} candidates: share {what} against weight memory", chart)
     left, right = st.columns(2, gap="medium")
     with left:

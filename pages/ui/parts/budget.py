@@ -11,9 +11,9 @@ import streamlit as st
 from engine.family.cost import admissible
 from engine.types import Floats
 from engine.words import out_of
-from pages.ui.parts.stored_size import float_bytes
+from pages.ui.parts.stored_size import memory_of, whole_of
 from pages.ui.session.state import Session
-from pages.ui.show.words import memory_words, size
+from pages.ui.show.words import size
 
 
 def budget_slider(session: Session, costs: Floats) -> None:
@@ -26,21 +26,22 @@ def budget_slider(session: Session, costs: Floats) -> None:
     )
     if lowest >= highest:
         return
+    whole = whole_of(session)
     percent = st.slider(
-        "Memory budget, % of the float teacher's weights",
+        "Memory budget, % of the float teacher's weights" if whole == "float" else f"Budget, % of {whole}",
         lowest,
         highest,
         current,
         format="%d %%",
         key=f"budget-{lowest}-{highest}",
-        help="Only candidates that need at most this share of the float weights are considered.",
+        help=f"Only candidates that need at most this share of {whole} are considered.",
     )
     budget = None if percent == highest else percent / 100
     if budget != session.record.budget:
         session.limit(budget=budget)
     n_fit = int(admissible(costs, budget).sum())
     fitting = out_of(n_fit, len(costs), "candidate", ("fits", "fit"))
-    st.markdown(f"Within {memory_words(percent / 100, float_bytes(session))}, **{fitting}**.")
+    st.markdown(f"Within {memory_of(session, percent / 100)}, **{fitting}**.")
 
 
 def file_slider(session: Session) -> None:

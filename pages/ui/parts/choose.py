@@ -13,6 +13,7 @@ from engine.decide.firmness import firmness_table
 from engine.decide.tables import contenders, dial_table, iso_score_line
 from engine.decide.titles import rule_title
 from engine.types import Choice, Predictions
+from engine.words import percent
 from pages.ui.parts.label_advice import check_these
 from pages.ui.parts.page import chart_text, ink, picture, plain
 from pages.ui.session.state import Session
@@ -159,7 +160,7 @@ def suspicion(session: Session, decision: Decision, predictions: Predictions) ->
     drawn = records(firm)
     for row in drawn:
         other = f"; most often it becomes {plain(row['other'])}" if row["other"] else ""
-        said = f"{rule_title(row['rule'])} keeps its pick in {row['kept']:.0%} of the draws{other}"
+        said = f"{rule_title(row['rule'])} keeps its pick in {percent(row['kept'])} of the draws{other}"
         st.progress(row["kept"], text=said)
     best = max(drawn, key=lambda row: row["kept"])
     st.caption(

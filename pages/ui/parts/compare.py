@@ -5,7 +5,7 @@ differ.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -26,6 +26,7 @@ from pages.ui.show.words import counted, number, share
 _GALLERY = 48  # images with most at stake; nobody looks at more
 _A_PAGE = 12
 _SIDE = 140
+_ROWS = 6  # of a table; more of them scroll
 _CARD = 262  # three in a row at a desk, one on a phone
 
 
@@ -90,14 +91,25 @@ def by_class(session: Session, a: str, b: str) -> None:
         with column:
             st.markdown(f"**{plain(name)}** against the teacher, by class")
             effects = class_effects(teacher, after, sample.labels, predictions.n_classes)
-            table(class_table(effects, session.class_names), f"by-class-{name}", height=260)
+            table(
+                class_table(effects, session.class_names), f"by-class-{name}", height=_fitting(len(effects))
+            )
             changes = confusion_changes(teacher, after, sample.labels)
             if len(changes):
                 st.markdown("Mistakes it makes more often (+) or less often (−) than the teacher")
-                table(confusion_table(changes, session.class_names), f"confusions-{name}", height=220)
+                table(
+                    confusion_table(changes, session.class_names),
+                    f"confusions-{name}",
+                    height=_fitting(len(changes)),
+                )
     st.caption(
         "With few labels of a class the intervals are wide; only those that exclude zero show a change."
     )
+
+
+def _fitting(n_rows: int) -> int | Literal["content"]:
+    """A table as high as its rows, and no higher than a few of them."""
+    return "content" if n_rows <= _ROWS else 260
 
 
 def gallery(session: Session, a: str, b: str) -> None:
@@ -111,9 +123,11 @@ def gallery(session: Session, a: str, b: str) -> None:
     if found.empty:
         st.success("All three give the same answer on every image.", icon=":material/done_all:")
         return
+    which = counted(len(found), "image")
     st.caption(
-        f"{counted(len(found), 'image')}, those with the most at stake first: how far the losses are expected"
-        " to lie apart, in nats. Label from here to decide between them."
+        (f"The {which} with the most at stake" if len(found) == _GALLERY else which)
+        + ", in that order: how far the losses are expected to lie apart, in nats. Label from here to decide"
+        " between them."
     )
     pages = -(-len(found) // _A_PAGE)
     at = st.number_input("Page", 1, pages, 1, key=f"gallery-{a}-{b}") if pages > 1 else 1
@@ -133,7 +147,8 @@ def disagreement_card(session: Session, answer: dict[Hashable, Any], models: lis
         st.caption(f"{which}at stake: {number(answer['stake'])} nats")
         for model in models:
             said = plain(names[int(answer[model])])
-            st.markdown(f"{plain(model)}: **{said}** ({share(answer[f'{model} probability'])})")
+            sure = share(answer[f"{model} probability"]).replace(" ", "\u00a0")  # no line ends before a %
+            st.markdown(f"{plain(model)}: **{said}** ({sure})")
         label = session.book.labeled.get(row)
         wanted = st.selectbox(
             "Label",

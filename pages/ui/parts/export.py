@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -51,6 +52,14 @@ def missing_teacher(session: Session) -> None:
                 "Whoever has the photographs can make this teacher with `python -m"
                 " sample_models.photo_family` and add it here."
             )
+        elif not any(traits_of(name) for name in session.require_predictions().names):
+            st.markdown(
+                ":material/info: **These candidates are files, which ship as they are.** Only predictions of"
+                " them were given, so none can be written here. Ship the file that was judged; with the files"
+                " at hand this command adds its certificate:"
+            )
+            st.code(file_command(session), language=None, wrap_lines=True)
+            return
         else:
             st.markdown(
                 ":material/info: **The file is made from the teacher's weights, and only predictions were"
@@ -63,6 +72,22 @@ def missing_teacher(session: Session) -> None:
         if st.button("Read this teacher", disabled=file is None) and file is not None:
             attach_teacher(session, file, file.name, facts)
             st.rerun()
+
+
+def file_command(session: Session) -> str:
+    """The command that writes a judged file with its certificate, as far as this session can know it."""
+    reference = session.require_predictions().reference or "TEACHER"
+    words = {
+        "teacher": reference.removeprefix("candidate:"),
+        "candidates-from": "FILES",
+        "candidate": session.record.chosen or session.decision.recommended.name,
+        "predictions": session.record.title,
+        "images": "IMAGES",
+        "out": "DIR",
+    }
+    return shlex.join(
+        ["python", "-m", "engine", "export", *(w for k, v in words.items() for w in (f"--{k}", v))]
+    )
 
 
 def exportable(session: Session, teacher: TeacherFacts) -> tuple[list[str], Floats]:

@@ -45,9 +45,9 @@ def _caption(name: str, teacher: TeacherFacts, n_images: int) -> str:
     longer = (
         ""
         if family == "paper"
-        else f"; a run takes about {times:.1f} × as long as the 72 on {n_images} images"
+        else f" A run on {n_images} images takes about {times:.1f} × as long as that of the paper's 72."
     )
-    return f"{FAMILY_WORDS[family]}: {len(recipes)} candidates{longer}"
+    return f"{len(recipes)} candidates: {FAMILY_WORDS[family]}.{longer}"
 
 
 def custom_axes(session: Session) -> None:

@@ -98,7 +98,7 @@ def merge_form(session: Session, lines: LabelLines, name: str) -> None:
             st.text("\n".join(lines.problems[:_LISTED]))
             if len(lines.problems) > _LISTED:
                 st.caption(f"and {counted(len(lines.problems) - _LISTED, 'more line')}")
-    if not lines.sample.n:
+    if not (found.new or found.conflicts):  # nothing to take: the file says what is known, or nothing
         return
     how: How = "keep"
     if found.conflicts or found.only_mine:
@@ -107,20 +107,26 @@ def merge_form(session: Session, lines: LabelLines, name: str) -> None:
             lost = counted(len(found.only_mine), "label of yours is", "labels of yours are")
             st.caption(f"{lost} not in the file and would go. Undo brings them back.")
     if st.button("Take these labels", type="primary", key="merge-take"):
-        words = f"{counted(lines.sample.n, 'label')} from {name}"
-        take(session, lines.sample, how, source="csv", words=words)
-        st.toast(f"Labels now: {len(session.rows)}.")
+        n_new, n_other = len(found.new), len(found.conflicts)
+        n = {"keep": n_new, "take": n_new + n_other, "replace": lines.sample.n}[how]
+        take(session, lines.sample, how, source="csv", words=f"{counted(n, 'label')} from {name}")
+        st.toast(f"You now have {counted(len(session.rows), 'label')}.")
         st.rerun()
 
 
 def comparison_words(found: Comparison, n_problems: int) -> str:
     """'12 labels are new, 10 the same as yours, 8 differ from yours; 2 lines cannot be read.'"""
-    parts = [
-        (len(found.new), counted(len(found.new), "label is new", "labels are new")),
-        (len(found.same), counted(len(found.same), "is the same as yours", "are the same as yours")),
-        (len(found.conflicts), counted(len(found.conflicts), "differs from yours", "differ from yours")),
-    ]
-    said = ", ".join(words for n, words in parts if n) or "No label could be read"
+    groups = (
+        (len(found.new), "is new", "are new"),
+        (len(found.same), "is the same as yours", "are the same as yours"),
+        (len(found.conflicts), "differs from yours", "differ from yours"),
+    )
+    parts = [(n, one, several) for n, one, several in groups if n]
+    said = ", ".join(
+        counted(n, f"label {one}", f"labels {several}") if place == 0 else counted(n, one, several)
+        for place, (n, one, several) in enumerate(parts)
+    )
+    said = said or "No label could be read"
     bad = counted(n_problems, "line cannot be read", "lines cannot be read")
     return f"{said}; {bad}." if n_problems else f"{said}."
 

@@ -12,12 +12,13 @@ import pandas as pd
 import streamlit as st
 
 from engine.decide.headline import teacher_doubt
+from engine.family.model_file import stand_in_words, whole_words
 from engine.types import UserError
 from pages.ui.session.state import Session
 from pages.ui.show.charts import Drawing
 from pages.ui.show.glossary import GLOSSARY
 from pages.ui.show.tables import column_formats
-from pages.ui.show.words import in_fields
+from pages.ui.show.words import in_fields, sentence
 
 PAGES = {
     "teacher": ("Teacher", ":material/school:"),
@@ -79,10 +80,10 @@ def page_head(session: Session, page: str, question: str) -> None:
             icon=":material/link_off:",
         )
     if session.complaint:
-        st.error(plain(session.complaint), icon=":material/error:")
+        st.error(plain(sentence(session.complaint)), icon=":material/error:")
         session.complaint = ""
     if session.mismatch:
-        st.error(plain(session.mismatch), icon=":material/error:")
+        st.error(plain(sentence(session.mismatch)), icon=":material/error:")
     if session.host.is_demo:
         st.caption(
             ":material/info: Public demo: no paths on the server, no downloads, small uploads, and what you"
@@ -97,6 +98,17 @@ def teacher_warning(session: Session) -> None:
     doubt = teacher_doubt(session.quality(None), len(session.rows), session.predictions.n_classes)
     if doubt:
         st.error(plain(doubt), icon=":material/error:")
+
+
+def stand_in_note(session: Session) -> None:
+    """Say what is called the teacher where there is none; nothing where there is one."""
+    reference = None if session.predictions is None else session.predictions.reference
+    if reference is not None:
+        st.caption(
+            ":material/info: There is no float teacher behind these predictions:"
+            f" {plain(stand_in_words(reference))} stands in for it, and is what “the teacher” means here."
+            f" Sizes are shares of {plain(whole_words(reference))}."
+        )
 
 
 def evidence_fitness(session: Session) -> None:
@@ -159,7 +171,7 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        st.error(plain(in_fields(error)), icon=":material/error:")
+        st.error(plain(sentence(in_fields(error))), icon=":material/error:")
 
 
 def plain(text: str) -> str:

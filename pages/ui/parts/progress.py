@@ -13,7 +13,7 @@ from pages.ui.jobs import control as jobs
 from pages.ui.jobs.control import Job
 from pages.ui.parts.page import link, plain
 from pages.ui.session.state import Session
-from pages.ui.show.words import counted, duration
+from pages.ui.show.words import counted, duration, sentence
 
 _POLL_SECONDS = 0.7
 # Each kind of job: the page that shows it in full, and its name.
@@ -39,7 +39,7 @@ def watch_job(session: Session, kind: str, title: str) -> Job | None:
     if job.is_alive:
         _poll(session, kind, title)
     elif job.state == "failed":
-        st.error(plain(job.message), icon=":material/error:")
+        st.error(plain(sentence(job.message)), icon=":material/error:")
     else:
         with st.container(border=True):
             st.markdown(

@@ -10,7 +10,7 @@ import streamlit as st
 from engine.types import UserError
 from pages.ui.parts.page import plain, user_errors
 from pages.ui.session.state import Session, reset_session
-from pages.ui.show.words import counted, size
+from pages.ui.show.words import counted, sentence, size
 from pages.ui.workspace.project_file import pack, unpack
 from pages.ui.workspace.projects import (
     KEPT,
@@ -30,11 +30,11 @@ _MOST = 1_000_000_000  # bytes of a project that is offered as a download: it pa
 def at_hand(session: Session) -> None:
     """The work that is open now: its name, and as one file."""
     if not session.record.origin:
-        st.markdown("Nothing is open now. Start on the Teacher page, or take up a project.")
+        st.markdown("Nothing is open now. Start on the Teacher page, or open a project.")
         return
     with st.container(border=True):
         st.markdown(f"**Open now: {plain(session.record.project or session.record.title)}**")
-        st.caption(what_there_is(session))
+        st.caption(sentence(what_there_is(session)))
         name = st.text_input(
             "Name of this work", session.record.project, max_chars=60, placeholder=session.record.title
         )

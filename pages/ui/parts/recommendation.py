@@ -15,10 +15,10 @@ from engine.decide.titles import rule_title
 from engine.diagnose.comparison import Interval, Quality
 from pages.ui.parts.page import link, plain
 from pages.ui.parts.stale import since_words
-from pages.ui.parts.stored_size import float_bytes, others_table, stored_note
+from pages.ui.parts.stored_size import memory_of, others_table, stored_note
 from pages.ui.session.state import Session
 from pages.ui.show.tables import column_formats
-from pages.ui.show.words import counted, listed, memory_words, number, share, size
+from pages.ui.show.words import counted, listed, number, share, size
 
 
 def recommendation(session: Session, decision: Decision) -> None:
@@ -48,7 +48,7 @@ def recommendation(session: Session, decision: Decision) -> None:
 
 def badges(session: Session, pick: pd.Series, said: Headline) -> None:
     """What it takes, and that a budget kept others out."""
-    if memory := memory_words(float(pick["cost"]), float_bytes(session)):
+    if memory := memory_of(session, float(pick["cost"])):
         st.badge(memory, color="primary")
     limits = session.limits
     bounds = (
@@ -105,7 +105,7 @@ def doubt_words(session: Session, decision: Decision, *, is_firm: bool) -> str:
         words += f" {others} as good, for all we know"
         if decision.cheapest is not None:
             cheap = decision.candidates.iloc[decision.cheapest]
-            memory = memory_words(float(cheap["cost"]), float_bytes(session))
+            memory = memory_of(session, float(cheap["cost"]))
             words += f"; the cheapest of them is {plain(cheap['name'])} ({memory})"
         words += "."
     return words

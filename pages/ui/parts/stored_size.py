@@ -11,6 +11,7 @@ import streamlit as st
 
 from engine.family.cost import CONTAINERS, admissible, stored_bits, stored_costs
 from engine.family.kinds import traits_of
+from engine.family.model_file import whole_words
 from engine.types import Floats
 from pages.ui.session.state import Session
 from pages.ui.show.words import counted, listed, memory_words, share, size
@@ -24,7 +25,7 @@ def stored_note(session: Session, candidates: Iterable[str], costs: Floats, name
     if bits is None or bits > CONTAINERS[-1] or stored_bits(bits) == bits:
         return
     stored = float(stored_costs(names, costs)[names.index(name)])
-    takes = f"its weights take {memory_words(stored, float_bytes(session))}"
+    takes = f"its weights take {memory_of(session, stored)}"
     why = f"{bits}-bit codes are stored as {stored_bits(bits)}-bit integers"
     budget = session.record.budget
     if budget is None or not stored > budget:
@@ -76,6 +77,18 @@ def others_table(session: Session, candidates: pd.DataFrame, indices: Sequence[i
             "Size ↓": [size(cost * n_bytes) if n_bytes else None for cost in rows["cost"]],
         }
     ).dropna(axis="columns", how="all")
+
+
+def memory_of(session: Session, cost: float) -> str:
+    """What a share of memory comes to in this session: of the float teacher, or of the file that sizes are
+    compared with where nobody has one.
+    """
+    return memory_words(cost, float_bytes(session), whole_of(session))
+
+
+def whole_of(session: Session) -> str:
+    """What the memory of candidates is a share of."""
+    return whole_words(None if session.predictions is None else session.predictions.reference)
 
 
 def float_bytes(session: Session) -> int | None:

@@ -16,6 +16,7 @@ from engine.study.protocol.result import StudyResult, load_study
 from engine.study.report.page import make_charts
 from engine.study.tables.catalog import CATALOG, make_tables
 from engine.study.tables.findings import summary
+from engine.words import percent
 from pages.ui.parts.page import plain, table, user_errors
 from pages.ui.parts.study_charts import page_chart, show_chart
 from pages.ui.session.actions import safe_name, start_study, store_upload
@@ -91,7 +92,7 @@ def study_form(session: Session) -> None:
             "Shares of wrong labels",
             [0.0, 0.1, 0.2, 0.3, 0.4],
             default=[0.0, 0.2],
-            format_func=lambda rate: f"{rate:.0%}",
+            format_func=percent,
         )
         offered = [rule for rule in STUDY_RULES if rule not in CONTROLS]
         rules = st.multiselect(

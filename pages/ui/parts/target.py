@@ -161,7 +161,8 @@ def class_balance(session: Session) -> None:
         return
     counts = class_counts(session.labels, session.class_names)
     empty = list(counts[counts["labels"] == 0]["class"])
-    title = f"No label yet for {plain(listed(empty))}" if empty else "Every class has a label"
+    which = "class" if len(empty) == 1 else "classes"
+    title = f"No label yet for {which} {plain(listed(empty))}" if empty else "Every class has a label"
     shown = both_ends(counts)
     cut = len(shown) < len(counts)
     note = f"The {ENDS} classes with the most labels and the {ENDS} with the fewest." if cut else ""

@@ -1,20 +1,21 @@
 """Charts of candidates: a table goes in, an Altair chart comes out. Colours and shapes mean the same on every
 page.
 
-2–3 bits red triangles, 4–5 bits orange squares, 6–8 bits blue circles, the teacher in ink, the chosen
-candidate ringed.
+2–3 bits red triangles, 4–5 bits orange squares, 6–8 bits blue circles, candidates of mixed or unknown
+bits grey diamonds, the teacher in ink, the chosen candidate ringed.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 Drawing = alt.Chart | alt.LayerChart | alt.FacetChart  # what altair's own types say a chart may become
 
-BANDS = ("2–3 bits", "4–5 bits", "6–8 bits", "other")
+BANDS = ("2–3 bits", "4–5 bits", "6–8 bits", "mixed or unknown bits")
 COLORS = ("#c8372d", "#e07b1f", "#2f6fb5", "#6b7280")
 SHAPES = ("triangle-up", "square", "circle", "diamond")
 HEIGHT = 380
@@ -30,18 +31,23 @@ _GRANULARITY_MARKS = {
 def with_bands(table: pd.DataFrame) -> pd.DataFrame:
     """Add the column `band` that colours and shapes are read from."""
     bits = pd.to_numeric(table["bits"])
-    band = pd.cut(bits, [0, 3, 5, 8], labels=list(BANDS[:3])).astype(object).where(bits.notna(), BANDS[3])
+    band = pd.cut(bits, [0, 3, 5, 8], labels=list(BANDS[:3])).astype(object).fillna(BANDS[3])
     return table.assign(band=band)
 
 
-def _color(legend: bool = True) -> alt.Color:
-    shown = alt.Legend(title=None, orient="top", symbolOpacity=1) if legend else None
-    return alt.Color("band:N", scale=alt.Scale(domain=list(BANDS[:3]), range=list(COLORS[:3])), legend=shown)
-
-
-def _shape(legend: bool = True) -> alt.Shape:
-    shown = alt.Legend(title=None, orient="top") if legend else None
-    return alt.Shape("band:N", scale=alt.Scale(domain=list(BANDS[:3]), range=list(SHAPES[:3])), legend=shown)
+def band_marks(shown: pd.DataFrame) -> tuple[alt.Color, alt.Shape]:
+    """Colour and shape of the bands that a table with the column `band` has. A scale that lacks a value draws
+    nothing for it, and a legend of one band explains nothing.
+    """
+    bands = [band for band in BANDS if band in set(shown["band"])] or list(BANDS[:3])
+    places = [BANDS.index(band) for band in bands]
+    legend = alt.Legend(title=None, orient="top", symbolOpacity=1) if bands != [BANDS[3]] else None
+    colors = alt.Scale(domain=bands, range=[COLORS[place] for place in places])
+    shapes = alt.Scale(domain=bands, range=[SHAPES[place] for place in places])
+    return (
+        alt.Color("band:N", scale=colors, legend=legend),
+        alt.Shape("band:N", scale=shapes, legend=legend),
+    )
 
 
 def _log_axis(values: pd.Series) -> alt.Axis:
@@ -80,7 +86,7 @@ def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataF
     named = picks.assign(distance=picks["distortion"].clip(lower=1e-5))
     x = alt.X(
         "distance:Q",
-        scale=alt.Scale(type="log"),
+        scale=alt.Scale(type="log", nice=False, padding=12),
         axis=_log_axis(shown["distance"]),
         title="distance to the teacher, nats (log scale; left is closer)",
     )
@@ -98,7 +104,7 @@ def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataF
     dots = (
         alt.Chart(shown)
         .mark_point(filled=True, size=70)
-        .encode(x, y, _color(), _shape(), opacity=faded, tooltip=tooltip)
+        .encode(x, y, *band_marks(shown), opacity=faded, tooltip=tooltip)
     )
     curve = (
         alt.Chart(line.assign(distance=line["distortion"].clip(lower=1e-5)))
@@ -113,18 +119,20 @@ def choice_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, line: pd.DataF
     return _layered(curve, dots, ring, *_named_points(named, x, y, ink))
 
 
-def _named_points(named: pd.DataFrame, x: alt.X, y: alt.Y, ink: str) -> list[alt.Chart]:
-    """Name the picks beside their points, the main one in bold, as far above as the table says. A rim of the
-    page's colour keeps a name readable where it crosses points.
+def rim_and_ink(ink: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How a name is written, twice over: first as a rim of the page's colour, which keeps it readable where
+    it crosses points, then in ink.
     """
     paper = PAPER["dark" if ink.lower() > "#8" else "light"]
+    return {"stroke": paper, "strokeWidth": 4, "strokeJoin": "round", "color": paper}, {"color": ink}
+
+
+def _named_points(named: pd.DataFrame, x: alt.X, y: alt.Y, ink: str) -> list[alt.Chart]:
+    """Name the picks beside their points, the main one in bold, as far above as the table says."""
     charts = []
     for _, row in named.iterrows():
         is_right = row["side"] == "right"
-        for rim in (
-            {"stroke": paper, "strokeWidth": 4, "strokeJoin": "round", "color": paper},
-            {"color": ink},
-        ):
+        for rim in rim_and_ink(ink):
             text = alt.Chart(pd.DataFrame([row])).mark_text(
                 align="left" if is_right else "right",
                 dx=8 if is_right else -8,
@@ -144,7 +152,7 @@ def memory_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, ink: str) -> D
     x = alt.X("cost:Q", axis=alt.Axis(format="~p"), title="weight memory, share of float (lower is cheaper)")
     y = alt.Y(
         "distance:Q",
-        scale=alt.Scale(type="log"),
+        scale=alt.Scale(type="log", nice=False, padding=12),
         axis=_log_axis(shown["distance"]),
         title="distance to the teacher, nats (log scale)",
     )
@@ -152,7 +160,7 @@ def memory_scatter(candidates: pd.DataFrame, picks: pd.DataFrame, ink: str) -> D
     dots = (
         alt.Chart(shown)
         .mark_point(filled=True, size=70)
-        .encode(x, y, _color(), _shape(), opacity=faded, tooltip=_candidate_tooltip())
+        .encode(x, y, *band_marks(shown), opacity=faded, tooltip=_candidate_tooltip())
     )
     ring = (
         alt.Chart(named[named["main"]])

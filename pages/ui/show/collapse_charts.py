@@ -7,7 +7,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from pages.ui.show.charts import BANDS, COLORS, HEIGHT, SHAPES, Drawing, with_bands
+from pages.ui.show.charts import HEIGHT, Drawing, band_marks, rim_and_ink, with_bands
 
 
 def confidence_scatter(
@@ -27,12 +27,7 @@ def confidence_scatter(
         title="mean confidence on the pool",
     )
     y = alt.Y("quality:Q", axis=alt.Axis(format="~p"), scale=alt.Scale(domain=[0, 1]), title=quality)
-    color = alt.Color(
-        "band:N",
-        scale=alt.Scale(domain=list(BANDS[:3]), range=list(COLORS[:3])),
-        legend=alt.Legend(title=None, orient="top", symbolOpacity=1),
-    )
-    shape = alt.Shape("band:N", scale=alt.Scale(domain=list(BANDS[:3]), range=list(SHAPES[:3])))
+    color, shape = band_marks(shown)
     tooltip = [
         alt.Tooltip("name:N", title="candidate"),
         alt.Tooltip("confidence:Q", format=".3p"),
@@ -62,10 +57,13 @@ def confidence_scatter(
     cross = float_model.mark_point(shape="cross", filled=True, size=150, color=ink, opacity=1).encode(
         x, y, tooltip=tooltip[1:3]
     )
-    name = float_model.mark_text(align="left", dx=10, dy=-8, fontWeight="bold", color=ink).encode(
-        x, y, text=alt.value("teacher")
-    )
-    return alt.layer(line, word, bars, dots, cross, name).properties(height=HEIGHT)
+    names = [
+        float_model.mark_text(align="left", dx=10, dy=-8, fontWeight="bold", **rim).encode(
+            x, y, text=alt.value("teacher")
+        )
+        for rim in rim_and_ink(ink)
+    ]
+    return alt.layer(line, word, bars, dots, cross, *names).properties(height=HEIGHT)
 
 
 def collapse_heat_map(rates: pd.DataFrame) -> Drawing:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from engine.diagnose.comparison import Interval, Quality
+from engine.family.model_file import whole_words
 from engine.types import Floats, Predictions
 from pages.ui.show.words import number, share, size
 
@@ -31,12 +32,18 @@ def side_by_side(
         "Loss on your labels ↓ (nats, 95 %)": [_nats(q.loss if q else None) for q in qualities.values()],
         "Calibration error ↓ (ECE)": [share(q.ece if q else None) for q in qualities.values()],
     }
+    has_teacher = predictions.reference is None  # what stands in for one takes no memory of its own
+    teachers = {
+        "agreement": 1.0,
+        "confidence": teacher_confidence,
+        "cost": 1.0 if has_teacher else float("nan"),
+    }
     for words, column in {
         "Same class as the teacher ↑": "agreement",
         "Mean confidence": "confidence",
-        "Memory ↓ (of float)": "cost",
+        f"Memory ↓ (of {whole_words(predictions.reference)})": "cost",
     }.items():
-        known = {**candidates[column], TEACHER: teacher_confidence if column == "confidence" else 1.0}
+        known = {**candidates[column], TEACHER: teachers[column]}
         rows[words] = [share(float(known[name])) for name in qualities]
     if file_sizes is not None:
         sizes = dict(zip(predictions.names, file_sizes, strict=True))
@@ -63,7 +70,7 @@ def class_table(effects: pd.DataFrame, class_names: tuple[str, ...]) -> pd.DataF
         {
             "Class": [class_names[k] for k in effects["class"]],
             "Change (points, 95 %)": [
-                f"{100 * change:+.0f} ({100 * low:+.0f} to {100 * high:+.0f})"
+                f"{_points(change)} ({_points(low)} to {_points(high)})"
                 for change, low, high in zip(effects["change"], effects["low"], effects["high"], strict=True)
             ],
             "Labels": effects["labels"],
@@ -73,6 +80,11 @@ def class_table(effects: pd.DataFrame, class_names: tuple[str, ...]) -> pd.DataF
             ],
         }
     )
+
+
+def _points(change: float) -> str:
+    """A change in percentage points, with its sign unless it is none."""
+    return f"{100 * change:+.0f}" if round(100 * change) else "0"
 
 
 def confusion_table(changes: pd.DataFrame, class_names: tuple[str, ...]) -> pd.DataFrame:

@@ -7,27 +7,34 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from pages.ui.show.charts import Drawing
+from pages.ui.show.charts import Drawing, rim_and_ink
 
 _HEIGHT = 300
 
 
-def decision_dots(dots: pd.DataFrame, what: str, teacher: float | None, ink: str) -> Drawing:
+def decision_dots(
+    dots: pd.DataFrame, what: str, teacher: float | None, ink: str, *, whole: str = "float"
+) -> Drawing:
     """Columns name, memory, height (shares), taken; `teacher` is its accuracy, drawn as a line."""
-    x = alt.X(
-        "memory:Q", title="weights, share of the float teacher's", axis=alt.Axis(format="~p", tickCount=5)
-    )
+    x = alt.X("memory:Q", title=f"weights, share of {whole}", axis=alt.Axis(format="~p", tickCount=5))
     y = alt.Y("height:Q", title=what, axis=alt.Axis(format="~p", tickCount=5), scale=alt.Scale(zero=False))
     tooltip = [
         alt.Tooltip("name:N", title="candidate"),
         alt.Tooltip("height:Q", title=what, format=".3p"),
-        alt.Tooltip("memory:Q", title="share of float memory", format=".3p"),
+        alt.Tooltip("memory:Q", title=f"share of {whole}", format=".3p"),
     ]
     own = dots[dots["taken"]]
+    is_left = bool((own["memory"] < dots["memory"].max() / 2).all())  # a name runs towards the middle
+    align, shift = ("left", -6) if is_left else ("right", 6)
     layers = [
         alt.Chart(dots).mark_circle(size=50, opacity=0.5, color="#2f6fb5").encode(x=x, y=y, tooltip=tooltip),
         alt.Chart(own).mark_point(size=240, strokeWidth=2, color=ink).encode(x=x, y=y, tooltip=tooltip),
-        alt.Chart(own).mark_text(dy=18, fontWeight="bold", color=ink).encode(x=x, y=y, text="name:N"),
+        *(
+            alt.Chart(own)
+            .mark_text(align=align, dx=shift, dy=18, fontWeight="bold", **rim)
+            .encode(x=x, y=y, text="name:N")
+            for rim in rim_and_ink(ink)
+        ),
     ]
     if teacher is not None:
         line = alt.Chart(pd.DataFrame({"height": [teacher], "word": ["teacher"]}))

@@ -45,7 +45,7 @@ def shown_candidates(candidates: pd.DataFrame, float_bytes: int | None) -> pd.Da
             "Scales per": candidates["granularity"],
             "Clip percentile": candidates["percentile"],
             "Float ends": candidates["float_ends"],
-            "Memory ↓ (% of float)": 100 * candidates["cost"],
+            "Memory ↓ (%)": 100 * candidates["cost"],
             "Size ↓ (kB)": candidates["cost"] * (float_bytes / 1000 if float_bytes else float("nan")),
             "Distance to teacher ↓ (nats)": candidates["distortion"],
             "Agrees with teacher (%)": 100 * candidates["agreement"],
@@ -201,7 +201,7 @@ def shown_family(family: pd.DataFrame, float_bytes: int | None) -> pd.DataFrame:
             "Float ends": family["float_ends"],
             "Memory ↓ (%)": 100 * family["cost"],
             "In ONNX ↓ (%)": 100 * family["stored"],
-            "Size ↓": [size(cost * float_bytes if float_bytes else None) for cost in family["cost"]],
+            "Size ↓": [size(cost * float_bytes) if float_bytes else None for cost in family["cost"]],
             "In budget": family["admissible"],
         }
     ).dropna(axis="columns", how="all")

@@ -65,9 +65,9 @@ def size(n_bytes: float | None) -> str:
     return f"{n_bytes:.0f} B"
 
 
-def memory_words(cost: float, float_bytes: int | None) -> str:
-    """'12.9 % of float, 1.1 MB', as far as it is known."""
-    parts = [f"{share(cost)} of float"] if cost == cost else []
+def memory_words(cost: float, float_bytes: int | None, whole: str = "float") -> str:
+    """'12.9 % of float, 1.1 MB', as far as it is known; `whole` is what it is a share of."""
+    parts = [f"{share(cost)} of {whole}"] if cost == cost else []
     return ", ".join([*parts, size(cost * float_bytes)] if float_bytes else parts)
 
 
@@ -83,6 +83,16 @@ def duration(seconds: float) -> str:
 def in_fields(error: UserError) -> str:
     """The engine's message with the app's own names for the options it is about."""
     return error.said(FIELDS)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its beginning, unless it begins with a name: files are called as they are.
+
+    >>> sentence("there is no file"), sentence("model.onnx is empty"), sentence("labels_2.csv is empty")
+    ('There is no file', 'model.onnx is empty', 'labels_2.csv is empty')
+    """
+    first = text.partition(" ")[0]
+    return text[:1].upper() + text[1:] if first.isalpha() else text
 
 
 def short_title(rule: str) -> str:
