@@ -259,6 +259,11 @@ def test_new_labels_keep_the_choice_and_say_that_it_is_older() -> None:
     assert "Chosen before 1 new label." in text_of(go(app, "choose"))
     undo(session)
     assert "Chosen before" not in text_of(go(app, "choose"))
+    session.choose("b2-tensor-q99", "own")
+    mark(session, row, 0)
+    assert f"With the labels as they are now, {session.decision.recommended.name} is recommended." in text_of(
+        go(app, "choose")
+    )
 
 
 @pytest.mark.parametrize("page", ["choose", "target"])

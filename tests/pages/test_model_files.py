@@ -14,6 +14,7 @@ from engine.teacher.graph import save
 from engine.teacher.request import LoadRequest
 from engine.types import UserError
 from pages.ui.session.actions import load_path, run_family, start_export, use_images
+from pages.ui.session.labels import mark
 from pages.ui.session.model_files import (
     drop_files,
     known_files,
@@ -87,6 +88,8 @@ def test_from_uploaded_files_to_a_shipped_one(tmp_path: Path) -> None:
     assert "repeats the judged probabilities on 16 images" in text
     assert (session.folder / "export" / "model.onnx").read_bytes() == same
     assert (session.folder / "bundle.zip").exists()
+    mark(session, 2, 1)
+    assert "Made before 1 new label." in text_of(go(app, "export"))
     drop_files(session)
     assert n_candidates(session) == 72
 

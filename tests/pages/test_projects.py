@@ -59,6 +59,16 @@ def test_start_over_asks_and_says_what_there_is() -> None:
     assert len(projects(session.folder)) == 1
 
 
+def test_the_button_of_the_sidebar_asks_before_anything_happens() -> None:
+    session = session_of(with_sample(open_app()))
+    mark(session, 3, 1)
+    app = open_app(session.folder.name)
+    app.sidebar.button(key="start-over").click().run()
+    assert not app.exception
+    assert session_of(app).record.origin == "sample"
+    assert projects(session.folder) == ()
+
+
 def loading() -> None:
     from pages.ui.parts.projects import ask_to_load
     from pages.ui.session.actions import open_predictions_folder, open_sample

@@ -12,6 +12,7 @@ import pytest
 from engine.predictions.file import save_predictions
 from engine.types import Predictions, UserError
 from pages.ui.parts.labeling import keys_for, next_row
+from pages.ui.parts.pictures import picture_of
 from pages.ui.session.actions import safe_name, store_upload, upload_images
 from pages.ui.session.labels import mark, reveal_labels, set_aside
 from pages.ui.session.record import Step
@@ -173,6 +174,14 @@ def test_uploaded_images_become_the_target(session: Session, started: Started) -
     assert session.predictions is None
 
 
+def test_other_images_at_the_same_place_are_seen(session: Session) -> None:
+    upload_images(session, [Upload(picture(1), "a.png"), Upload(picture(2), "b.png")])
+    before = picture_of(session, 0, 8)
+    upload_images(session, [Upload(picture(3), "a.png"), Upload(picture(4), "c.png")])
+    assert session.images.names == ("a.png", "c.png")
+    assert not np.array_equal(picture_of(session, 0, 8), before)
+
+
 def test_a_refused_upload_forgets_nothing(session: Session) -> None:
     with pytest.raises(UserError, match="no image"):
         upload_images(session, [Upload(b"text", "notes.txt")])
@@ -209,6 +218,7 @@ def test_folders_that_are_no_classes_of_the_teacher_are_said(session: Session, t
     write_json(session.folder / "checks.json", {**found, **folders})
     app = go(open_app(session.folder.name), "target")
     assert "do not fit the teacher" in "".join(warning.value for warning in app.warning)
+    assert not any("from the class folders" in button.label for button in app.button)
 
 
 def test_a_finished_run_can_be_taken_away_and_studied(session: Session, family: Predictions) -> None:

@@ -8,15 +8,16 @@ import streamlit as st
 
 from engine.recommend.advice import FEW_LABELS
 from engine.recommend.trust import IN_WORDS
+from engine.target import labels_from_folders
 from engine.target.label_book import Comparison, How, compare_labels
 from engine.target.labels import LabelLines, parse_label_lines
-from engine.types import LABEL_TRUSTS
+from engine.types import LABEL_TRUSTS, UserError
 from pages.ui.parts.page import plain, user_errors
 from pages.ui.session.actions import safe_name
 from pages.ui.session.label_space import space_of
 from pages.ui.session.labels import labels_csv, labels_of_folders, reveal_labels, take
 from pages.ui.session.state import Session
-from pages.ui.show.words import counted
+from pages.ui.show.words import counted, in_fields
 
 _LISTED = 50  # unreadable lines shown; the rest is counted
 _HOW: dict[How, str] = {
@@ -31,7 +32,7 @@ def label_source(session: Session) -> None:
     with user_errors():
         _from_the_file(session)
     with st.container(horizontal=True):
-        has_folders = bool(session.checks and session.checks["class_folders"])
+        has_folders = bool(session.checks and session.checks["class_folders"]) and not folder_problem(session)
         if has_folders and st.button(
             f"Take {FEW_LABELS} labels from the class folders", icon=":material/folder:"
         ):
@@ -50,6 +51,21 @@ def label_source(session: Session) -> None:
                 icon=":material/download:",
                 on_click="ignore",
             )
+
+
+def folder_problem(session: Session) -> str:
+    """Why the class folders cannot be this teacher's classes; "" if they can, or if there are none."""
+    if not (session.checks or {}).get("class_folders"):
+        return ""
+
+    def problem() -> str:
+        try:
+            labels_from_folders(session.images, session.class_names)
+        except UserError as error:
+            return f"The class folders do not fit the teacher: {in_fields(error)}"
+        return ""
+
+    return session.keep("folder-problem", (session.target_key, session.class_names), problem)
 
 
 def _from_the_file(session: Session) -> None:

@@ -15,7 +15,7 @@ _KEPT = 400  # pictures of one session in memory: a few pages of them
 
 def picture_of(session: Session, row: int, side: int) -> NDArray[np.uint8]:
     """Return a pool image as a small picture."""
-    shelf: dict[tuple[int, int], NDArray[np.uint8]] = session.keep("pictures", session.record.target, dict)
+    shelf: dict[tuple[int, int], NDArray[np.uint8]] = session.keep("pictures", session.target_key, dict)
     if (row, side) not in shelf:
         if len(shelf) >= _KEPT:
             shelf.pop(next(iter(shelf)))

@@ -11,12 +11,13 @@ import streamlit as st
 
 from engine.diagnose.health import COLLAPSE_FACTOR
 from engine.types import TeacherFacts
+from engine.words import percent
 from pages.ui.parts.page import link, plain
 from pages.ui.parts.progress import watch_job
 from pages.ui.parts.teacher import preset_field
 from pages.ui.session.actions import start_preview
 from pages.ui.session.state import Session
-from pages.ui.show.words import counted, number, share
+from pages.ui.show.words import counted, number
 
 _SIDE = 96
 
@@ -44,7 +45,9 @@ def preview_box(session: Session, teacher: TeacherFacts) -> None:
                 first = teacher.class_names[classes[0]]
                 st.image(picture, width=_SIDE, alt=f"as the teacher sees it; it answers {first}")
                 said = zip(classes, probs, strict=True)
-                st.caption("  \n".join(f"{plain(teacher.class_names[k][:24])}: {share(p)}" for k, p in said))
+                st.caption(
+                    "  \n".join(f"{plain(teacher.class_names[k][:24])}: {percent(p)}" for k, p in said)
+                )
     low, high = found["range"]
     st.caption(
         f"The pictures are cropped and resized as the teacher gets them; its numbers run from {number(low)}"
@@ -82,9 +85,9 @@ def preview_words(found: dict[str, Any], teacher: TeacherFacts) -> str:
         return f"The teacher answers “{name}” for all {counted(n, 'image')}: check the preprocessing"
     if sure <= COLLAPSE_FACTOR / teacher.n_classes:
         return (
-            f"The teacher is hardly surer than guessing (on average {share(sure)}): check the preprocessing"
+            f"The teacher is hardly surer than guessing (on average {percent(sure)}): check the preprocessing"
         )
     return (
-        f"The teacher gives {len(set(firsts))} different answers on {counted(n, 'image')}, {share(sure)} sure"
-        " on average"
+        f"The teacher gives {len(set(firsts))} different answers on {counted(n, 'image')},"
+        f" {percent(sure)} sure on average"
     )

@@ -7,9 +7,8 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.recommend.advice import FEW_LABELS
-from engine.target import labels_from_folders
-from engine.types import UserError
 from pages.ui.jobs.control import Job
+from pages.ui.parts.label_import import folder_problem
 from pages.ui.parts.labeling import conflicts
 from pages.ui.parts.page import link, picture, plain, user_errors
 from pages.ui.session.actions import (
@@ -24,7 +23,7 @@ from pages.ui.session.state import Session
 from pages.ui.show.charts import class_bars
 from pages.ui.show.many_classes import ENDS, both_ends
 from pages.ui.show.tables import class_counts
-from pages.ui.show.words import counted, in_fields, listed
+from pages.ui.show.words import counted, listed
 from pages.ui.workspace.images import thumbnail
 
 _THUMBNAILS = 20
@@ -121,21 +120,6 @@ def checks_box(session: Session) -> None:
                 st.text(" = ".join(group))
 
 
-def folder_problem(session: Session) -> str:
-    """Why the class folders cannot be this teacher's classes; "" if they can, or if there are none."""
-    if not (session.checks or {}).get("class_folders"):
-        return ""
-
-    def problem() -> str:
-        try:
-            labels_from_folders(session.images, session.class_names)
-        except UserError as error:
-            return f"The class folders do not fit the teacher: {in_fields(error)}"
-        return ""
-
-    return session.keep("folder-problem", (session.record.target, session.class_names), problem)
-
-
 def thumbnails(session: Session) -> None:
     """The first images of the pool, with their labels."""
     labels = session.book.labeled
@@ -143,7 +127,7 @@ def thumbnails(session: Session) -> None:
     rows = rows[: min(_THUMBNAILS, len(session.order))]
     pictures = session.keep(
         "thumbnails",
-        (session.record.target, tuple(rows)),
+        (session.target_key, tuple(rows)),
         lambda: [thumbnail(session.images, session.order[row], 72) for row in rows],
     )
     captions = [

@@ -126,7 +126,16 @@ class Evidence(Work):
     def images(self) -> ImageSet:
         """The target images, opened but not decoded."""
         target = self.record.target
-        return self.keep("images", target, lambda: open_target(self.folder, target, self.host.limits))
+        return self.keep(
+            "images", self.target_key, lambda: open_target(self.folder, target, self.host.limits)
+        )
+
+    @property
+    def target_key(self) -> Hashable:
+        """Changes whenever the target images do, also where other ones came to the same place."""
+        path = Path(self.record.target)
+        found = path.stat() if self.record.target != "sample" and path.exists() else None
+        return (self.record.target, None if found is None else (found.st_ino, found.st_mtime_ns))
 
     @property
     def has_images(self) -> bool:

@@ -4,6 +4,8 @@ out.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import altair as alt
 import pandas as pd
 
@@ -25,7 +27,8 @@ def decision_dots(
     ]
     own = dots[dots["taken"]]
     is_left = bool((own["memory"] < dots["memory"].max() / 2).all())  # a name runs towards the middle
-    align, shift = ("left", -6) if is_left else ("right", 6)
+    align: Literal["left", "right"] = "left" if is_left else "right"
+    shift = -6 if is_left else 6
     layers = [
         alt.Chart(dots).mark_circle(size=50, opacity=0.5, color="#2f6fb5").encode(x=x, y=y, tooltip=tooltip),
         alt.Chart(own).mark_point(size=240, strokeWidth=2, color=ink).encode(x=x, y=y, tooltip=tooltip),

@@ -42,7 +42,7 @@ def as_target(folder: Path, limits: Limits) -> Path:
 
 
 def _unpack_all(archives: Sequence[Path], limits: Limits) -> list[str]:
-    """Unpack every archive into a folder of its name; return the names of those without an image."""
+    """Unpack every archive; return the names of those without an image."""
     empty = []
     for archive in archives:
         try:
@@ -56,12 +56,18 @@ def _unpack_all(archives: Sequence[Path], limits: Limits) -> list[str]:
 
 
 def _unpack(archive: Path, limits: Limits) -> None:
+    """Archives that sort their images into folders share these, since a folder may be a class; the images of
+    any other archive get a folder of its name.
+    """
     images = open_images(archive, limits=limits)
-    home = archive.with_suffix("")
-    for index, name in enumerate(images.names):
-        # Names come from the archive: only their last parts are kept, so that none leads elsewhere.
-        parts = [part for part in Path(name).parts if part not in ("..", "/", ".")]
+    # Names come from the archive: only their last parts are kept, so that none leads elsewhere.
+    places = [[part for part in Path(name).parts if part not in ("..", "/", ".")] for name in images.names]
+    is_sorted = all(len(parts) > 1 for parts in places)
+    home = archive.parent if is_sorted else archive.with_suffix("")
+    for index, parts in enumerate(places):
         path = home.joinpath(*parts)
+        if path.exists():  # two archives may call different images the same
+            path = path.with_name(f"{archive.stem}-{path.name}")
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(UnreadableImageError):  # the check of the images lists what could not be read
             path.write_bytes(images.source.raw(index))

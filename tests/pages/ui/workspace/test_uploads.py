@@ -36,7 +36,13 @@ def test_one_zip_is_the_target_itself(tmp_path: Path) -> None:
 
 def test_two_zips_become_one_folder(tmp_path: Path) -> None:
     names = names_in(tmp_path, a__zip=archive("x/1.png"), b__zip=archive("x/1.png", "2.png"))
-    assert names == ("a/x/1.png", "b/2.png", "b/x/1.png")
+    assert names == ("b/2.png", "b/x/1.png", "x/1.png")
+
+
+def test_class_folders_stay_class_folders_in_two_zips(tmp_path: Path) -> None:
+    names = names_in(tmp_path, a__zip=archive("cat/1.png", "dog/2.png"), b__zip=archive("cat/1.png"))
+    assert names == ("cat/1.png", "cat/b-1.png", "dog/2.png")
+    assert open_images(tmp_path, limits=Limits()).class_folders == ("cat", "dog")
 
 
 def test_a_zip_and_images(tmp_path: Path) -> None:
