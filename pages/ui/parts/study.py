@@ -21,6 +21,7 @@ from pages.ui.parts.page import plain, table, user_errors
 from pages.ui.parts.study_charts import page_chart, show_chart
 from pages.ui.session.actions import safe_name, start_study, store_upload
 from pages.ui.session.state import Session
+from pages.ui.session.studying import STUDY_FILES, own_name
 from pages.ui.show.words import counted, listed, with_titles
 
 _SHOWN_FIRST = 3
@@ -46,16 +47,11 @@ def families(session: Session) -> dict[str, Path]:
         for sample in SAMPLES.values()
         if (samples.FOLDER / sample.predictions).is_file()
     }
-    found |= {path.stem: path for path in sorted((session.folder / "study-files").glob("*.npz"))}
+    found |= {path.stem: path for path in sorted((session.folder / STUDY_FILES).glob("*.npz"))}
     own = session.folder / "predictions.npz"
     if own.exists() and session.require_predictions().has_test:
         found[own_name(session)] = own
     return found
-
-
-def own_name(session: Session) -> str:
-    """What the session's own family is called: as its work is, so that it is told from the samples."""
-    return f"{session.record.project or session.record.title} (run here)"
 
 
 def study_form(session: Session) -> None:
@@ -75,7 +71,7 @@ def study_form(session: Session) -> None:
         if st.button("Add them", disabled=not files):
             with user_errors():
                 for file in files:
-                    path = session.folder / "study-files" / safe_name(file.name)
+                    path = session.folder / STUDY_FILES / safe_name(file.name)
                     store_upload(session, file, path, session.host.predictions_bytes)
                 st.rerun()
     # Families of one's own are what a study is for: they are chosen first, the samples only without them.

@@ -7,6 +7,7 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.recommend.advice import FEW_LABELS
+from engine.types import UNLABELED
 from pages.ui.jobs.control import Job
 from pages.ui.parts.label_import import folder_problem
 from pages.ui.parts.labeling import conflicts
@@ -20,11 +21,13 @@ from pages.ui.session.actions import (
 )
 from pages.ui.session.model_files import n_candidates
 from pages.ui.session.state import Session
+from pages.ui.session.studying import known_labels, send_to_study
 from pages.ui.show.charts import class_bars
 from pages.ui.show.many_classes import ENDS, both_ends
 from pages.ui.show.tables import class_counts
 from pages.ui.show.words import counted, listed
 from pages.ui.workspace.images import thumbnail
+from pages.ui.workspace.weighing import is_large
 
 _THUMBNAILS = 20
 _IMAGE_TYPES = ["zip", "npy", "npz", "jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff"]
@@ -207,5 +210,24 @@ def take_away(session: Session) -> None:
             icon=":material/download:",
             on_click="ignore",
         )
-        if session.require_predictions().has_test:
-            link("study", "Study this family")
+        to_study(session)
+
+
+def to_study(session: Session) -> None:
+    """One click to a study of the run, or what it still needs; families too large to hold are left out."""
+    predictions = session.require_predictions()
+    if predictions.has_test:
+        link("study", "Study this family")
+        return
+    missing = int((known_labels(session) == UNLABELED).sum())
+    if missing:
+        none = counted(missing, "image has none yet", "images have none yet")
+        st.caption(f"A study of this run needs a label for every image; {none}.", width="content")
+    elif not is_large(predictions) and st.button(
+        "Study this family",
+        icon=":material/science:",
+        help="Half of the images are held out as its test part.",
+    ):
+        with user_errors():
+            send_to_study(session)
+            st.switch_page("pages/study.py")

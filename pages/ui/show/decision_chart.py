@@ -19,7 +19,7 @@ def decision_dots(
 ) -> Drawing:
     """Columns name, memory, height (shares), taken; `teacher` is its accuracy, drawn as a line."""
     x = alt.X("memory:Q", title=f"weights, share of {whole}", axis=alt.Axis(format="~p", tickCount=5))
-    y = alt.Y("height:Q", title=what, axis=alt.Axis(format="~p", tickCount=5), scale=alt.Scale(zero=False))
+    y = alt.Y("height:Q", title=what, axis=alt.Axis(format=".3~p", tickCount=5), scale=alt.Scale(zero=False))
     tooltip = [
         alt.Tooltip("name:N", title="candidate"),
         alt.Tooltip("height:Q", title=what, format=".3p"),
