@@ -1,5 +1,5 @@
-"""A progress bar on stderr: one redrawn line on a terminal; elsewhere nothing for work of moments, then the
-estimate and a line every tenth.
+"""A progress bar on stderr: one redrawn line on a terminal; elsewhere nothing for work of less than a minute,
+else the estimate and a line every tenth.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TextIO
 from engine.predictions.runner import ProgressReport
 
 _WIDTH = 30
-_QUIET = 3.0  # seconds; a refusal within them is the only line that a program reads
+_QUIET = 60.0  # seconds of work; a refusal within them is the only line that a program reads
+_GUESS = 3.0  # seconds before which nothing is known about the rest
 
 
 def _duration(seconds: float | None) -> str:
@@ -31,9 +32,13 @@ def describe(report: ProgressReport) -> str:
     return f"{share}, {report.images_per_second:,.0f} images/s, {_duration(report.seconds_left)} left"
 
 
+def _is_brief(report: ProgressReport, spent: float, quiet: float) -> bool:
+    return spent < min(_GUESS, quiet) or spent + (report.seconds_left or 0.0) < quiet
+
+
 def progress_bar(stream: TextIO | None = None, *, quiet: float = _QUIET) -> Callable[[ProgressReport], None]:
     """Return an on_progress function that draws to `stream` (stderr by default), elsewhere than on a terminal
-    only after `quiet` seconds.
+    only for work that takes more than `quiet` seconds in all, as soon as that shows.
     """
     out, started = stream or sys.stderr, time.monotonic()
     last: dict[str, int] = {}
@@ -45,7 +50,7 @@ def progress_bar(stream: TextIO | None = None, *, quiet: float = _QUIET) -> Call
             bar = "#" * step + "-" * (_WIDTH - step)
             end = "\n" if report.done >= report.total else ""
             out.write(f"\r[{bar}] {describe(report)}   {end}")
-        elif time.monotonic() - started < quiet:
+        elif _is_brief(report, time.monotonic() - started, quiet):
             return
         elif step > last.get(report.stage, -1):  # the first line is the estimate
             out.write(describe(report) + "\n")

@@ -23,7 +23,7 @@ from safetensors.numpy import load_file, save_file
 
 from engine.family.quantize import Quantized, dequantize, pack, unpack
 from engine.family.weights import candidate_weights, quantized_weights
-from engine.guard import Child, guarded, limits_for, stage
+from engine.guard import STARTING, Child, guarded, limits_for, patience_with, stage
 from engine.types import Kernel, Recipe, Teacher, UserError
 
 PACKED = "anchorpoint packed 1"
@@ -101,11 +101,15 @@ def _copied(path: Path, weights: dict[str, NDArray[np.float32]], source_path: Pa
 
 def copy_in_child(child: Child, weights: str, source: str, name: str) -> str | bool:
     """The child's part of a copy."""
-    stage("reading the file the teacher came from", patience=4)
+    stage("loading its framework", patience=STARTING)
     path, arrays = child.folder / name, load_file(weights)
     if name == FORMATS["keras"].file:
         return _write_keras(path, arrays, Path(source))
     return _write_checkpoint(path, arrays, Path(source))
+
+
+def _begin(source_path: Path) -> None:
+    stage("reading the file the teacher came from", patience=patience_with(source_path.stat().st_size))
 
 
 # --- float weights under the framework's own names ----------------------------------------
@@ -140,6 +144,7 @@ def _write_checkpoint(path: Path, weights: dict[str, NDArray[np.float32]], sourc
 
     from engine.teacher.importers.checkpoint import read_weights
 
+    _begin(source_path)
     stored = read_weights(source_path, max_bytes=_MAX_BYTES)
     if any(name not in stored or tuple(stored[name].shape) != array.shape for name, array in weights.items()):
         return False
@@ -153,6 +158,7 @@ def _write_checkpoint(path: Path, weights: dict[str, NDArray[np.float32]], sourc
 def _write_keras(path: Path, weights: dict[str, NDArray[np.float32]], source_path: Path) -> str:
     from engine.teacher.importers.keras_file import read_model
 
+    _begin(source_path)
     model = read_model(source_path, max_bytes=_MAX_BYTES)
     found = 0
     # the importer's naming: a variable's path, with its number among the opened ones where a path occurs

@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from engine.files.npy import read_header, write_npy
 from engine.files.whole_file import whole_file
+from engine.files.zips import is_bomb
 from engine.types import UserError
 
 MAX_UNPACKED_BYTES = 16 << 30  # a file that claims more is refused before anything is unpacked
-# Compressed arrays have to be held in memory, so they may be less; probabilities shrink to a half at best,
-# and what shrinks to a two-hundredth is a bomb, or flat enough to be saved plain.
+# Compressed arrays have to be held in memory, so they may be less; what shrinks to a two-hundredth is a bomb,
+# or flat enough to be saved plain.
 MAX_INFLATED_BYTES = 4 << 30
-MAX_RATIO = 200
-_SMALL = 64 << 20
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -103,7 +102,7 @@ def check_sizes(entries: Sequence[zipfile.ZipInfo], name: str, max_bytes: int) -
     packed = [entry for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
     inflated = sum(entry.file_size for entry in packed)
     stored = sum(entry.compress_size for entry in packed)
-    if inflated > MAX_INFLATED_BYTES or (inflated > _SMALL and inflated > MAX_RATIO * stored):
+    if inflated > MAX_INFLATED_BYTES or is_bomb(packed):
         raise UserError(
             f"{name} unpacks from {stored / 2**20:.3g} MB to {inflated / 2**20:,.0f} MB, as a zip bomb"
             " would.",

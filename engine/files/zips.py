@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable
+
+MAX_RATIO = 200  # probabilities and weights shrink to a half at best
+_SMALL = 64 << 20
 
 
 def file_entries(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
@@ -10,3 +14,12 @@ def file_entries(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     `ZipInfo.is_dir` fails.
     """
     return [entry for entry in archive.infolist() if entry.filename and not entry.is_dir()]
+
+
+def is_bomb(entries: Iterable[zipfile.ZipInfo]) -> bool:
+    """Say whether what is deflated among them states more than 64 MB and 200 times what it takes in the
+    zip.
+    """
+    packed = [entry for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
+    inflated = sum(entry.file_size for entry in packed)
+    return inflated > max(_SMALL, MAX_RATIO * sum(entry.compress_size for entry in packed))

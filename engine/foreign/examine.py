@@ -16,10 +16,15 @@ from engine.family.model_file import ModelFile, Refusal
 from engine.foreign.found import IMPORTED, Finding, Found, keep_content
 from engine.foreign.inspection import as_json, read_answers
 from engine.foreign.session import runtime_version
-from engine.guard import guarded, limits_for
+from engine.guard import EndedError, guarded, limits_for
 from engine.teacher.guarded import load_guarded
 from engine.teacher.request import LoadRequest
 from engine.types import Preprocessing, Progress, UserError
+
+_MOST_LATE = 3  # files that take too long: a folder of them is made to keep us busy
+_NOT_TRIED = (
+    f"it was not looked into: {_MOST_LATE} files before it took too long. Remove those and start again."
+)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ def _ready(file: Found, question: Question, keep: Path) -> Found | str:
 def _import(path: Path, size: tuple[int, int] | None) -> bytes:
     try:
         return load_guarded(LoadRequest(spec=str(path))).graph
+    except EndedError:
+        raise  # once more would end in the same way
     except UserError:
         if size is None:
             raise
@@ -101,8 +108,11 @@ def _look(
     behind it.
     """
     answers: dict[str, ModelFile | str] = {}
+    n_late = 0
     while len(answers) < len(files):
         rest = files[len(answers) :]
+        if n_late == _MOST_LATE:
+            return answers | dict.fromkeys((file.name for file in rest), _NOT_TRIED)
 
         def went_on(done: int, before: int = len(answers)) -> None:
             on_file(before + done)
@@ -110,13 +120,14 @@ def _look(
         found, why = _until_one_dies(rest, question, went_on)
         answers |= dict(zip((file.name for file in rest), found, strict=False))
         if why is not None:
-            answers[rest[len(found)].name] = why
+            answers[rest[len(found)].name] = str(why)
+            n_late += why.is_late
     return answers
 
 
 def _until_one_dies(
     files: Sequence[Found], question: Question, on_file: Callable[[int], None]
-) -> tuple[list[ModelFile | str], str | None]:
+) -> tuple[list[ModelFile | str], EndedError | None]:
     """Return what one child found out about the leading files, and what ended it at the next one; None if it
     went through all of them.
     """
@@ -134,12 +145,12 @@ def _until_one_dies(
             "place": place,
         }
         task = "engine.foreign.inspection:inspect_in_child"
-        why = None
+        why: EndedError | None = None
         try:
             with guarded(task, arguments, subject="the file", limits=limits_for("import"), on_report=heard):
                 pass
-        except UserError as error:
-            why = str(error)
+        except EndedError as error:
+            why = error
         found = read_answers(Path(place))[: len(files) - (why is not None)]
     return found, why
 

@@ -22,7 +22,7 @@ from engine.foreign.fitting import fit, range_note, read_sidecar, taken_by
 from engine.foreign.found import IMPORTED, Found
 from engine.foreign.onnx_file import Insides, Port
 from engine.foreign.session import FileSession
-from engine.guard import Child, progress, stage
+from engine.guard import Child, patience_with, progress, stage
 from engine.teacher.agreement import random_images
 from engine.types import Preprocessing, UserError
 
@@ -45,7 +45,7 @@ def inspect_in_child(
     """Leave in `place`, for each file (name, path, source, sidecar), what it is or why it is refused."""
     base = None if preprocessing is None else Preprocessing.from_json(preprocessing)
     for index, file in enumerate(files):
-        stage("reading the file")
+        stage("reading the file", patience=_patience(file))
         progress(index, len(files))
         try:
             answer = {"model": _describe(file, base, output).to_json()}
@@ -53,6 +53,11 @@ def inspect_in_child(
             answer = {"refused": str(error)}
         with whole_file(_answer_path(Path(place), index)) as written:
             written.write(json.dumps(answer).encode())
+
+
+def _patience(file: Mapping[str, Any]) -> float:
+    """Nothing is translated here: a third of the time of an import is plenty."""
+    return patience_with(Path(file["path"]).stat().st_size) / 3
 
 
 def _answer_path(place: Path, index: int) -> Path:
@@ -78,7 +83,7 @@ def _describe(file: Mapping[str, Any], base: Preprocessing | None, output: str |
         format=insides.format,
         source=file["source"],
     )
-    stage("running the model")
+    stage("running the model", patience=_patience(file), goes_on=True)
     outputs = _answers(content, model)
     kind, said = _kind(outputs, port, stated.get("output"))
     if Path(file["source"]).suffix.lower() in IMPORTED:

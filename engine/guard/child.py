@@ -14,6 +14,7 @@ import math
 import os
 import resource
 import shutil
+import site
 import sys
 import threading
 import traceback
@@ -30,7 +31,14 @@ RESULT = "result.json"
 FAILED = 70  # exit code after an exception that is no UserError; its traceback is on stderr
 TOO_LARGE = 72  # exit code after writing beyond the limit; Python ignores the signal for it
 NO_MEMORY = 71  # exit code after a MemoryError, or a library's word for one
-_WORDS_FOR_MEMORY = ("bad_alloc", "bad allocation", "failed to allocate memory", "can't allocate memory")
+_WORDS_FOR_MEMORY = (
+    "bad_alloc",
+    "bad allocation",
+    "failed to allocate memory",
+    "can't allocate memory",
+    "oom when allocating",
+    "could not create a memory object",
+)
 
 
 def main() -> int:
@@ -40,6 +48,7 @@ def main() -> int:
     faulthandler.enable()
     sys.excepthook = end_with
     folder = Path.cwd()
+    _move_in(folder)
     line = sys.stdin.buffer.readline()
     if not line.endswith(b"\n"):
         _leave(folder)
@@ -55,6 +64,12 @@ def main() -> int:
         answer = {"refused": error.args}
     (folder / RESULT).write_text(json.dumps(answer), encoding="utf-8")
     return 0
+
+
+def _move_in(folder: Path) -> None:
+    """Make the folder our home: some libraries write settings and caches there when they are imported."""
+    os.environ["PYTHONUSERBASE"] = site.getuserbase()  # where a user's packages are, found by the home before
+    os.environ["HOME"] = str(folder)
 
 
 def end_with(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

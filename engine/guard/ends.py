@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from engine.guard.child import FAILED, NO_MEMORY, TOO_LARGE
 from engine.guard.limits import WAITING, Limits
+from engine.types import UserError
 
 _REMEDY = {
     "import": "Export or save the model again",
@@ -16,6 +17,12 @@ _REMEDY = {
     "verify": "Do not use this bundle; ask for a new export",
     "judge": "Check the model file",
 }
+
+
+class EndedError(UserError):
+    """A child fell or was ended; it did not refuse by itself. `is_late` if it took too long."""
+
+    is_late = False
 
 
 @dataclass(frozen=True)
@@ -28,11 +35,16 @@ class End:
     allowed: float = 0.0  # seconds that the stage had
     last_words: str = ""  # the last line of its log
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it took too long, by its own clock or by the wall's."""
+        return self.stopped == "time" or self.code == -signal.SIGXCPU
+
 
 def sentence(end: End, subject: str, limits: Limits) -> str:
     """Say what happened to `subject` and what to do about it; the log's place is added by the caller."""
     remedy, what = _REMEDY[limits.kind], fate(end, limits)
-    if _is_late(end):
+    if end.is_late:
         return (
             f"{subject} was stopped: {what}. {remedy}; if it is truly that large, raise"
             f" {limits.setting}_SECONDS."
@@ -49,7 +61,7 @@ def sentence(end: End, subject: str, limits: Limits) -> str:
 
 def fate(end: End, limits: Limits) -> str:
     """Say how a stage ended, as the middle of a sentence."""
-    if _is_late(end):
+    if end.is_late:
         wall = WAITING if end.stopped else 1.0
         return f"{end.stage} took longer than {wall * end.allowed:.0f} s"
     if _is_large(end):
@@ -62,10 +74,6 @@ def fate(end: End, limits: Limits) -> str:
         f"{end.stage} ended abnormally ({_signal(end.code)}), for lack of memory"
         f" ({limits.memory / 1e9:.3g} GB allowed) or because the file is damaged"
     )
-
-
-def _is_late(end: End) -> bool:
-    return end.stopped == "time" or end.code == -signal.SIGXCPU
 
 
 def _is_large(end: End) -> bool:

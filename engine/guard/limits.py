@@ -12,7 +12,9 @@ from engine.types import UserError
 Kind = Literal["import", "images", "verify", "judge"]
 
 _GB = 10**9
-STARTING = 4.0  # patience with an interpreter that starts, which says nothing about the file
+STARTING = 4.0  # patience with an interpreter or a framework that starts: it says nothing about the file
+_ORDINARY = 50_000_000  # bytes of a model file; such a one is read, translated and run in 5 to 15 seconds
+_MOST = 4.0
 WAITING = 4.0  # wall clock over processor time of a stage: the rest is waiting for a busy machine or a disk
 
 
@@ -24,8 +26,8 @@ class Limits:
     """
 
     kind: Kind = "import"
-    memory: int = 4 * _GB
-    seconds: float = 45.0
+    memory: int = 3_500_000_000  # with the libraries that it maps and the process that waits for it: 4 GB
+    seconds: float = 30.0
     output_bytes: int = 8 * _GB
     open_files: int = 512
 
@@ -43,16 +45,24 @@ _DEFAULTS = {
 }
 
 
-def limits_for(kind: Kind, *, memory: int | None = None) -> Limits:
+def limits_for(kind: Kind, *, memory: int | None = None, n_bytes: int = 0) -> Limits:
     """Return the limits of a kind of work: the defaults, or what ANCHORPOINT_KIND_MEMORY_GB and
-    ANCHORPOINT_KIND_SECONDS say. `memory` replaces the default where an estimate is known.
+    ANCHORPOINT_KIND_SECONDS say. `memory` replaces the default where an estimate is known;
+    a model of `n_bytes` gets the time that its size asks for.
 
     Raises UserError if a setting is no positive number.
     """
     default = _DEFAULTS[kind]
-    n_bytes = _setting(f"{default.setting}_MEMORY_GB", (memory or default.memory) / _GB) * _GB
-    seconds = _setting(f"{default.setting}_SECONDS", default.seconds)
-    return Limits(kind, round(n_bytes), seconds, default.output_bytes, default.open_files)
+    allowed = _setting(f"{default.setting}_MEMORY_GB", (memory or default.memory) / _GB) * _GB
+    seconds = _setting(f"{default.setting}_SECONDS", default.seconds) * patience_with(n_bytes)
+    return Limits(kind, round(allowed), seconds, default.output_bytes, default.open_files)
+
+
+def patience_with(n_bytes: int) -> float:
+    """Return how many times the seconds of a stage a model of `n_bytes` may take: once up to 50 MB, four
+    times from 150 MB on. Layers that a file only declares do not count: they cost a stranger nothing.
+    """
+    return min(max(math.ceil(n_bytes / _ORDINARY), 1), _MOST)
 
 
 def _setting(name: str, default: float) -> float:

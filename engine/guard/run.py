@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import engine
 from engine.guard.child import RESULT
-from engine.guard.ends import End, sentence
+from engine.guard.ends import End, EndedError, sentence
 from engine.guard.limits import STARTING, WAITING, Limits
 from engine.guard.logs import MAX_BYTES, where, write_log
 from engine.types import UserError
@@ -62,14 +62,14 @@ def guarded(
     The function is called as function(child, **arguments) with JSON-ready arguments, and returns the same;
     files go to `child.folder`. The child runs in that folder, so paths in `arguments` must be absolute.
     `subject` names the file for the sentence. Raises UserError for whatever went wrong: the function's own
-    refusal as it is, any other end in one sentence with the place of the log.
+    refusal as it is, any other end as EndedError, one sentence with the place of the log.
     """
     with _private_folder() as folder:
         end = _watch(folder, task, arguments, limits, on_report)
         if end.code == 0 and not end.stopped:
             yield Outcome(_answer(folder, end, subject, limits), folder)
             return
-        raise UserError(_obituary(folder, end, subject, limits))
+        raise _obituary(folder, end, subject, limits)
 
 
 def _watch(
@@ -178,17 +178,19 @@ class _Watch:
 def _answer(folder: Path, end: End, subject: str, limits: Limits) -> Any:
     path = folder / RESULT
     if not path.is_file() or path.stat().st_size > _MAX_RESULT:
-        raise UserError(_obituary(folder, End(None, end.stage), subject, limits))
+        raise _obituary(folder, End(None, end.stage), subject, limits)
     answer = json.loads(path.read_text(encoding="utf-8"))
     if "refused" in answer:
         raise UserError(*answer["refused"])
     return answer["result"]
 
 
-def _obituary(folder: Path, end: End, subject: str, limits: Limits) -> str:
+def _obituary(folder: Path, end: End, subject: str, limits: Limits) -> EndedError:
     text = sentence(end, subject, limits)
     log = write_log(f"{text}\nexit code {end.code}, stage {end.stage}\n\n{_log_text(folder)}")
-    return f"{text} {where(log)}"
+    error = EndedError(f"{text} {where(log)}")
+    error.is_late = end.is_late
+    return error
 
 
 def _log_text(folder: Path) -> str:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_SMALL = 100  # layers or operators
-
 Tell = Callable[[dict[str, Any]], None]
 
 _listener: list[Tell] = []  # one in a child, none elsewhere
@@ -25,23 +23,20 @@ class Child:
     folder: Path
 
 
-def stage(name: str, *, patience: float = 1.0, goes_on: bool = False) -> None:
+def stage(name: str, *, patience: float | None = None, goes_on: bool = False) -> None:
     """Say what begins now, as the middle of a sentence ("reading the graph"); the stage's clock starts anew,
     or `goes_on` from the stage before, so that both together have the time of the more patient one.
 
-    `patience` multiplies the time it may take, for work that is long in good files too.
+    `patience` multiplies the time it may take: more for work that is long in good files too, less for work
+    that never is. Not given, it is one, or that of the stage before.
     """
     global _patience
-    _patience = max(patience, _patience) if goes_on else patience
+    if goes_on:
+        _patience = max(patience or 0.0, _patience)
+    else:
+        _patience = 1.0 if patience is None else patience
     for tell in _listener:
         tell({"stage": name, "patience": _patience, "goes_on": goes_on})
-
-
-def patience_with(n_parts: int) -> float:
-    """Return the patience with a network of so many layers or operators: one for a small network, which has
-    no reason to take long, up to four for a large one.
-    """
-    return min(max(n_parts / _SMALL, 1.0), 4.0)
 
 
 def progress(done: int, total: int) -> None:

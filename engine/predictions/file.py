@@ -7,6 +7,7 @@ Knows the file contract and its checks. Knows nothing of models, rules or how th
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 from engine.files.npz import MAX_UNPACKED_BYTES, read_npz, write_npz
 from engine.files.space import room_for
 from engine.predictions.deployed import check_allocation, check_times
-from engine.predictions.folder import read_folder, write_folder
+from engine.predictions.folder import is_text, read_folder, write_folder
 from engine.predictions.probabilities import check_probabilities
 from engine.samples import sample_predictions
 from engine.target.class_shares import checked_shares
 from engine.types import UNLABELED, Floats, Ints, Predictions, UserError
 
+MAX_CANDIDATES = 20_000  # the paper has 72; with ten times more, scoring takes minutes and says nothing new
 PROBABILITIES = ("teacher", "candidates", "teacher_test", "candidates_test")
 _KNOWN = (
     "teacher",
@@ -173,6 +175,11 @@ def _check_shapes(teacher: NDArray[Any], candidates: NDArray[Any]) -> None:
         raise UserError(
             f"candidates are {candidates.shape}: at least 1 candidate, 1 row and 2 classes are needed."
         )
+    if n_candidates > MAX_CANDIDATES:
+        raise UserError(
+            f"there are {n_candidates:,} candidates; a family has up to {MAX_CANDIDATES:,}.",
+            "Give those that could be deployed.",
+        )
 
 
 def _check_labels(name: str, labels: Any, n_rows: int, n_classes: int) -> Ints:
@@ -204,7 +211,7 @@ def _check_names(names: Any, n_candidates: int) -> tuple[str, ...]:
 
 def _distinct(name: str, values: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if values is not None and len(set(values)) != len(values):
-        repeated = next(value for value in values if values.count(value) > 1)
+        repeated = next(value for value, count in Counter(values).items() if count > 1)
         raise UserError(
             f"{name} has {repeated!r} more than once; each entry needs a name of its own. Rename the repeats."
         )
@@ -217,7 +224,11 @@ def _strings(name: str, values: Any, length: int) -> tuple[str, ...] | None:
     array = np.asarray(values)
     if array.shape != (length,):
         raise UserError(f"{name} has shape {array.shape}; {length} entries are needed, one each.")
-    return tuple(str(value) for value in array)
+    texts = tuple(str(value) for value in array)
+    half = next((text for text in texts if not is_text(text)), None)
+    if half is not None:
+        raise UserError(f"{name} has {half[:80]!r}, which is no text.", "Rename it.")
+    return texts
 
 
 def _listed(values: Any) -> tuple[str, ...]:

@@ -33,6 +33,11 @@ def shard_name(name: str) -> str:
     return re.sub(r"^\.", "%2E", quote(name, safe=_SAFE)) + ".npy"
 
 
+def is_text(name: str) -> bool:
+    """Say whether a name can be written down: half a character (a surrogate) cannot."""
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
 # --- reading ------------------------------------------------------------------------------
 
 
@@ -46,7 +51,7 @@ def read_folder(folder: Path, *, wanted: Collection[str]) -> dict[str, Any]:
     names = meta.get("names")
     if names is None:
         names = sorted(path.stem for path in (folder / CANDIDATES).glob("*.npy"))
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not names:
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) and is_text(n) for n in names):
         raise UserError(
             f"{folder.name}/{META} needs `names`, the candidates in their order. List them, each with its"
             f" shard {CANDIDATES}/NAME.npy."

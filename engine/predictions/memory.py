@@ -15,7 +15,7 @@ _PROCESS = 90_000_000  # an interpreter with numpy and onnxruntime
 _COPIES = 5
 _ACTIVATIONS = 40  # times the input batch: two layers of VGG16's first block, the widest in common use
 _PARENT = 150_000_000
-_HEADROOM = 2_000_000_000  # of a worker above its estimate
+_HEADROOM = 1_500_000_000  # of a worker above its estimate
 
 
 def peak_memory_estimate(
@@ -33,18 +33,24 @@ def peak_memory_estimate(
     return _PARENT + 2 * weights + result + workers * worker
 
 
-def judging_limit(job: Job) -> int:
+def judging_limit(job: Job, n_workers: int = 1) -> int:
     """Return how many bytes a worker may allocate: what its largest model is estimated to need, and headroom;
-    never less than a model may have when it is imported.
+    never less than its part of what a model may have when it is imported.
     """
     ways = [task.model.input.preprocessing for task in job.files.values()]
-    weights = [task.model.n_bytes for task in job.files.values()]
     if job.teacher is not None:
         ways.append(job.teacher.preprocessing)
-        weights.append(len(job.graph) + 4 * sum(kernel.size for kernel in job.teacher.kernels))
     result = 4 * max(job.sizes) * job.n_classes
-    estimate = max(_worker(max(weights), way) for way in ways) + result
-    return max(limits_for("import").memory, estimate + _HEADROOM)
+    estimate = max(_worker(largest_model(job), way) for way in ways) + result
+    return max(limits_for("import").memory // n_workers, estimate + _HEADROOM)
+
+
+def largest_model(job: Job) -> int:
+    """Return the bytes of the largest model that is judged: weights in float32, files as they are."""
+    weights = [task.model.n_bytes for task in job.files.values()]
+    if job.teacher is not None:
+        weights.append(len(job.graph) + 4 * sum(kernel.size for kernel in job.teacher.kernels))
+    return max(weights)
 
 
 def _worker(weights: int, preprocessing: Preprocessing) -> int:

@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.guard import limits_for
+from engine.guard import WAITING, limits_for
 from engine.predictions.job import FILE_PREFIX, TEACHER, Job, batch_size
-from engine.predictions.memory import judging_limit
+from engine.predictions.memory import judging_limit, largest_model
 from engine.predictions.model import Judge, UnusableModelError
 from engine.predictions.worker_process import Report, WorkerProcess
 from engine.teacher.steady import is_steady
@@ -26,7 +26,6 @@ from engine.types import UserError
 _SMALL = 4.0  # seconds of work below which starting processes (about 0.5 s each) does not pay
 _MANY_BATCHES = 2000  # more than this is never small, so nothing needs timing
 _POLL = 0.2  # seconds between looks at the clock and at `cancel`
-_SILENCE = 180.0  # seconds a model may take to open, or for one batch: a graph can loop for ever
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def run_models(job: Job, names: Sequence[str], workers: int, watch: Watch) -> No
         if steady:
             _run_here(job, names[:1], watch)
         else:
-            _Crew(job, names[:1], watch).run(1)
+            _Crew(job, names[:1], watch, 1).run()
         names = names[1:]
     if not names or watch.stop():
         return
@@ -101,7 +100,7 @@ def run_models(job: Job, names: Sequence[str], workers: int, watch: Watch) -> No
     if here and (n_workers == 1 or _is_small(job, len(names))):
         _run_here(job, names, watch)
     else:
-        _Crew(job, names, watch).run(n_workers)
+        _Crew(job, names, watch, n_workers).run()
 
 
 def _is_small(job: Job, n_models: int) -> bool:
@@ -140,16 +139,18 @@ class _Crew:
     given up.
     """
 
-    def __init__(self, job: Job, names: Sequence[str], watch: Watch) -> None:
+    def __init__(self, job: Job, names: Sequence[str], watch: Watch, n_workers: int) -> None:
         self._job, self._watch, self._waiting = job, watch, deque(names)
         self._reports: queue.Queue[Report] = queue.Queue()
         self._active: set[WorkerProcess] = set()
-        self._limits = limits_for("judge", memory=judging_limit(job))
+        self._n_workers = n_workers
+        memory = judging_limit(job, n_workers)
+        self._limits = limits_for("judge", memory=memory, n_bytes=largest_model(job))
 
-    def run(self, n_workers: int) -> None:
+    def run(self) -> None:
         """Judge all of them, or return when told to stop."""
         with ExitStack() as stack:
-            for _ in range(n_workers):
+            for _ in range(self._n_workers):
                 self._hire(stack)
             while self._active and not self._watch.stop():
                 self._end_silent()
@@ -192,11 +193,14 @@ class _Crew:
             self._hire(stack)
 
     def _end_silent(self) -> None:
-        """End workers that a model keeps busy without an answer."""
+        """End workers that a model keeps waiting without an answer: a batch has its processor seconds, and a
+        wall clock that lets a busy machine be slow.
+        """
+        patience = WAITING * self._limits.seconds
         for worker in self._active:
-            late = time.monotonic() - worker.heard > _SILENCE
+            late = time.monotonic() - worker.heard > patience
             if late and worker.task is not None and worker.verdict is None:
-                worker.verdict = f"it gave no answer for {_SILENCE:.0f} seconds and was ended"
+                worker.verdict = f"it gave no answer for {patience:.0f} seconds and was ended"
                 worker.kill()
 
 

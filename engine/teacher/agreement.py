@@ -5,6 +5,7 @@ Knows onnxruntime and probabilities. Knows nothing of frameworks or files.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import onnx
 from numpy.typing import NDArray
 
 from engine.guard import stage
+from engine.teacher.graph_bounds import every_node
 from engine.teacher.kernels import GraphView
 from engine.teacher.runtime import open_session, run
 from engine.types import Floats, Preprocessing, UserError
@@ -33,6 +35,7 @@ NOISE_FACTOR = 5.0
 MAX_RAISED_DIFFERENCE = 1e-2
 MAX_RAISED_RELATIVE_DIFFERENCE = 1e-3
 BATCHES = (2, 3)  # two sizes, neither one: a batch size of one hides a batch that was fixed
+_LONGEST_LOOP = 0.5  # processor seconds an image; recurrent networks take milliseconds
 _PASSING = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze")
 
 
@@ -99,11 +102,12 @@ def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Ref
     """
     stage("running the model on random images", goes_on=True)
     session = open_session(model.SerializeToString())
-    images = probe_images(preprocessing)
+    images, started = probe_images(preprocessing), time.thread_time()
     try:
         outputs = [run(session, batch) for batch in images]
     except UserError as error:
         raise MistranslatedError(str(error)) from error
+    _require_brief_loops(model, (time.thread_time() - started) / sum(BATCHES))
     for batch, output in zip(images, outputs, strict=True):
         _require_class_scores(output, len(batch))
         _require_repeatable(output, run(session, batch))
@@ -114,6 +118,18 @@ def examine(model: onnx.ModelProto, preprocessing: Preprocessing, reference: Ref
         notes = _require_agreement(_Comparison(images, outputs, expected), model)
     verdict = _judge(model.graph, np.concatenate(outputs))
     return replace(verdict, notes=(*verdict.notes, *notes))
+
+
+def _require_brief_loops(model: onnx.ModelProto, seconds: float) -> None:
+    """A loop may take long for each image of a run and never break the limit of a batch."""
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    loops = [node.op_type for node in every_node(nodes) if node.op_type in ("Loop", "Scan")]
+    if loops and seconds > _LONGEST_LOOP:
+        raise UserError(
+            f"the model takes {seconds:.1f} s for an image and has a {loops[0]}; a classifier's loops end"
+            f" within {_LONGEST_LOOP:g} s.",
+            "Export it without loops.",
+        )
 
 
 def softmax(logits: Floats) -> Floats:

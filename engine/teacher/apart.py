@@ -115,7 +115,8 @@ def running_limits(n_bytes: int) -> Limits:
     to compute.
     """
     gigabytes = math.ceil((_COPIES * n_bytes + _ROOM) / 10**9)  # whole ones, so that models share a child
-    return limits_for("judge", memory=max(limits_for("import").memory, gigabytes * 10**9))
+    memory = max(limits_for("import").memory, gigabytes * 10**9)
+    return limits_for("judge", memory=memory, n_bytes=n_bytes)
 
 
 @cache

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from engine import samples
-from engine.guard import stage
+from engine.guard import STARTING, patience_with, stage
 from engine.samples import DIGIT_CLASSES, sample_teacher
 from engine.teacher.request import Channels, Interpolation, Layout, LoadRequest, Order, Size
 from engine.types import Preprocessing, Teacher, UserError
@@ -43,7 +43,6 @@ _EXTRA = {
 }
 FORMATS = ".onnx, .keras, .h5, .pt2, or .safetensors / .pth with its architecture and number of classes"
 _ACCEPTED = f"a file ({FORMATS}), timm:NAME or sample:NAME"
-_SLOW = 4.0  # importing a framework from a cold disk says nothing about the file
 
 
 class Stated(TypedDict, total=False):
@@ -207,6 +206,11 @@ def _check_size(path: Path, max_bytes: int) -> None:
         )
 
 
+def _begin(what: str, path: Path) -> None:
+    """Start the clock of a file: reading, translating and running it share one, by its size on the disk."""
+    stage(what, patience=patience_with(path.stat().st_size))
+
+
 def _load_checkpoint(path: Path, request: LoadRequest) -> Teacher:
     if request.arch is None:
         raise UserError(
@@ -215,11 +219,11 @@ def _load_checkpoint(path: Path, request: LoadRequest) -> Teacher:
             " architecture and the number of classes.",
             option=("arch", "classes"),
         )
-    stage("loading PyTorch", patience=_SLOW)
+    stage("loading PyTorch", patience=STARTING)
     from engine.teacher.importers.checkpoint import read_weights
     from engine.teacher.importers.timm import import_weights
 
-    stage("reading the weights")
+    _begin("reading the weights", path)
     return import_weights(
         request.arch,
         read_weights(path, max_bytes=request.max_bytes),
@@ -233,10 +237,10 @@ def _load_checkpoint(path: Path, request: LoadRequest) -> Teacher:
 
 
 def _load_program(path: Path, request: LoadRequest) -> Teacher:
-    stage("loading PyTorch", patience=_SLOW)
+    stage("loading PyTorch", patience=STARTING)
     from engine.teacher.importers.exported_program import import_program
 
-    stage("reading the program")
+    _begin("reading the program", path)
     return import_program(
         path,
         size=request.shape.size,
@@ -247,11 +251,11 @@ def _load_program(path: Path, request: LoadRequest) -> Teacher:
 
 
 def _load_keras(path: Path, request: LoadRequest) -> Teacher:
-    stage("loading TensorFlow", patience=_SLOW)
+    stage("loading TensorFlow", patience=STARTING)
     from engine.teacher.importers.keras import import_model
     from engine.teacher.importers.keras_file import read_model
 
-    stage("reading the model")
+    _begin("reading the model", path)
     model = read_model(path, max_bytes=request.max_bytes)
     return import_model(
         model,
@@ -264,9 +268,9 @@ def _load_keras(path: Path, request: LoadRequest) -> Teacher:
 
 
 def _load_onnx(path: Path, request: LoadRequest) -> Teacher:
-    from engine.teacher.importers.onnx import import_graph
+    from engine.teacher.importers.onnx import PATIENCE, import_graph
 
-    stage("reading the graph")
+    stage("reading the graph", patience=PATIENCE)
     return import_graph(
         path,
         shape=request.shape,

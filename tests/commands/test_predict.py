@@ -306,3 +306,16 @@ def test_the_progress_bar(terminal: bool) -> None:
     draw(ProgressReport(3, 4, 0.0, None, "building mix-0.14"))  # no images are counted
     assert "building mix-0.14:  75%" in out.getvalue().splitlines()[-1].split("]")[-1].rstrip()
     assert "images/s" not in out.getvalue().splitlines()[-1]
+
+
+def test_only_long_work_is_reported_to_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal within the first minute is the only line; what will take longer says so after moments."""
+    clock = iter((0.0, 1.0, 4.0, 5.0, 61.0))
+    monkeypatch.setattr("engine.commands.progress.time.monotonic", lambda: next(clock))
+    out = io.StringIO()
+    draw = progress_bar(out)
+    draw(ProgressReport(0, 100, 1.0, 500.0, "a guess"))
+    draw(ProgressReport(1, 100, 1.0, 40.0, "brief"))
+    draw(ProgressReport(1, 100, 1.0, 500.0, "long"))
+    draw(ProgressReport(2, 100, 0.0, None, "unknown"))
+    assert [line.split(":")[0] for line in out.getvalue().splitlines()] == ["long", "unknown"]

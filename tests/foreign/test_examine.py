@@ -17,6 +17,7 @@ from engine.foreign.examine import Examined, Question, examine_files
 from engine.foreign.found import find_files
 from engine.types import Preprocessing, UserError
 from tests.foreign.small_models import CLASSES, SIDE, between, linear, write_bad
+from tests.hostile.onnx_files import endless_loop
 
 BASE = Preprocessing(SIDE, SIDE, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))
 
@@ -193,3 +194,19 @@ def test_models_of_a_framework_go_through_their_importer(folder: Path) -> None:
     assert (model.name, model.runtime, model.path.suffix) == ("net", "onnxruntime", ".onnx")
     assert model.n_bytes == model.path.stat().st_size
     assert any("importer" in note for note in model.notes)
+
+
+@pytest.mark.slow
+def test_a_folder_of_files_that_loop_costs_three_of_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ANCHORPOINT_IMPORT_SECONDS", "3")  # a file has a third of it
+    monkeypatch.setenv("ANCHORPOINT_LOGS", str(tmp_path / "logs"))
+    (folder / "a good one.onnx").write_bytes(linear().SerializeToString())
+    for index in range(5):
+        (folder / f"loops {index}.onnx").write_bytes(endless_loop().SerializeToString())
+    found = examine(folder)
+    assert [model.name for model in found.models] == ["a good one"]
+    reasons = [refusal.reason for refusal in found.refused]
+    assert ["took longer than" in reason for reason in reasons] == [True] * 3 + [False] * 2
+    assert all("not looked into" in reason for reason in reasons[3:])

@@ -18,7 +18,7 @@ from engine.types import UserError
 def answer(child: Child, **arguments: Any) -> dict[str, Any]:
     (child.folder / "made.txt").write_text("made by the child")
     print("a library that talks on stdout")
-    return {"arguments": arguments, "cwd": os.getcwd(), "tmp": os.environ["TMPDIR"]}
+    return {"arguments": arguments, "cwd": os.getcwd(), "tmp": os.environ["TMPDIR"], "home": str(Path.home())}
 
 
 def refuse(child: Child) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from engine.guard import Limits, Outcome, guarded, limits_for
+from engine.guard import EndedError, Limits, Outcome, guarded, limits_for, patience_with
 from engine.guard.run import PREFIX
 from engine.types import UserError
 
@@ -76,6 +76,23 @@ def test_a_stage_that_does_not_end_is_ended(name: str, allowed: tuple[int, ...])
     text = refusal(name, replace(TIGHT, seconds=1.0))
     assert any(f"took longer than {seconds} s" in text for seconds in allowed)
     assert "ANCHORPOINT_IMPORT_SECONDS" in text
+
+
+def test_who_was_ended_can_be_told_from_who_refused() -> None:
+    with pytest.raises(EndedError) as late:
+        run("loop", replace(TIGHT, seconds=1.0))
+    with pytest.raises(EndedError) as fallen:
+        run("fail")
+    assert (late.value.is_late, fallen.value.is_late) == (True, False)
+    with pytest.raises(UserError) as refused:
+        run("refuse")
+    assert not isinstance(refused.value, EndedError)
+
+
+def test_home_is_the_childs_own_folder() -> None:
+    """What a library writes at home when it is imported is gone with the child."""
+    outcome = run("answer")
+    assert outcome.result["home"] == outcome.result["cwd"]
 
 
 def test_progress_starts_the_clock_anew() -> None:
@@ -154,7 +171,7 @@ def test_a_killed_parent_takes_its_child_and_folder_with_it(own_places: Path) ->
 
 
 def test_settings_of_the_host_are_read_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert limits_for("import").memory == 4_000_000_000
+    assert limits_for("import").memory == 3_500_000_000
     assert limits_for("judge", memory=7_000_000_000).memory == 7_000_000_000
     monkeypatch.setenv("ANCHORPOINT_IMPORT_MEMORY_GB", "1.5")
     monkeypatch.setenv("ANCHORPOINT_IMPORT_SECONDS", "7")
@@ -163,3 +180,8 @@ def test_settings_of_the_host_are_read_and_checked(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("ANCHORPOINT_IMPORT_SECONDS", bad)
         with pytest.raises(UserError, match="ANCHORPOINT_IMPORT_SECONDS"):
             limits_for("import")
+
+
+def test_a_large_file_gets_more_time_and_a_small_one_none_for_what_it_declares() -> None:
+    assert [patience_with(n) for n in (0, 50_000_000, 50_000_001, 10**12)] == [1, 1, 2, 4]
+    assert limits_for("judge", n_bytes=10**9).seconds == 4 * limits_for("judge").seconds

@@ -4,6 +4,7 @@ ends in one line.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from engine.types import UserError
 from tests.hostile.contract import Contract
 from tests.hostile.moody_graphs import moody
 
-WORDS = {"loops": "took longer than 1 s", "swells": "more memory than it may have"}
+# A second of processor time; on a crowded machine the wall clock, which has four, may be the first to end.
+WORDS = {"loops": "took longer than [14] s", "swells": "more memory than it may have"}
 
 
 @pytest.mark.slow
@@ -36,6 +38,6 @@ def test_every_step_that_runs_it_says_one_line(
         preview(teacher, open_images("bright"), [0, 1])
     shared = ("--teacher", "m.onnx", "--images", "bright", "--store", "store")
     exported = ("export", *shared, "--candidate", "b4-channel-q99.5", "--out", "o")
-    assert WORDS[kind] in contract.run(*exported, made=("store", "o"))
+    assert re.search(WORDS[kind], contract.run(*exported, made=("store", "o")))
     tailored = ("predict", *shared, "--family", "deploy", "--out", "p.npz")
-    assert WORDS[kind] in contract.run(*tailored, made=("store",))
+    assert re.search(WORDS[kind], contract.run(*tailored, made=("store",)))

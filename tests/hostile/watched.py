@@ -1,5 +1,5 @@
-"""Run the command line as a stranger would, and watch it from outside: exit code, words, seconds, and the
-most memory that it and all its children held at one time.
+"""Run the command line as a stranger would, and watch it from outside: exit code, words, seconds, the most
+memory that it and all its children held at one time, and what it left or changed around it.
 
 `python -m tests.hostile.watched FOLDER` gives every file of a folder to its command and prints a table.
 """
@@ -7,18 +7,21 @@ most memory that it and all its children held at one time.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.hostile.surroundings import CANARY, Peak, everything_in
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS, MEMORY = 60.0, 4.3e9  # of one hostile file: what it may allocate, and the libraries that read it
-_EVERY = 0.05  # seconds between looks
+_PLACES = {"TMPDIR": "tmp", "HOME": "home", "ANCHORPOINT_STORE": "store", "ANCHORPOINT_LOGS": "logs"}
+_OUTPUT = ("store", "logs", "work/o.npz", "work/o", "work/s")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Ended:
     said: str
     seconds: float
     peak: int  # bytes
+    touched: tuple[str, ...] = ()  # what is new, changed or gone outside the output, by name
 
     @property
     def problem(self) -> str:
@@ -41,73 +45,55 @@ class Ended:
             "control characters": self.code == 2 and not all(line.isprintable() for line in lines),
             f"{self.seconds:.0f} s": self.seconds > SECONDS,
             f"{self.peak / 1e9:.1f} GB": self.peak > MEMORY,
+            f"touched {', '.join(self.touched[:5])}": bool(self.touched),
         }
         return ", ".join(words for words, is_broken in broken.items() if is_broken)
 
 
-def watched(arguments: Sequence[str], folder: Path, *, seconds: float = 2 * SECONDS) -> Ended:
-    """Run `python -m engine ARGUMENTS` in `folder`, with store, logs and temporary files below it."""
-    places = {"TMPDIR": "tmp", "ANCHORPOINT_STORE": "store", "ANCHORPOINT_LOGS": "logs"}
-    (folder / "tmp").mkdir(exist_ok=True)
+def watched(arguments: Sequence[str], root: Path, *, seconds: float = 2 * SECONDS) -> Ended:
+    """Run `python -m engine ARGUMENTS` in the folder `work` of `root`, with store, logs, home and temporary
+    files beside it, and a canary in each place.
+    """
+    _set_canaries(root)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    environment |= {name: str(folder / place) for name, place in places.items()}
-    started = time.monotonic()
+    environment |= {name: str(root / place) for name, place in _PLACES.items()}
+    before, started = everything_in(root, but=_OUTPUT), time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "engine", *arguments],
-        cwd=folder,
+        cwd=root / "work",
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
+        start_new_session=True,
     )
-    peak, over = 0, threading.Event()
-
-    def look() -> None:
-        nonlocal peak
-        while not over.wait(_EVERY):
-            peak = max(peak, _resident(process.pid))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        said = process.communicate(timeout=seconds)[1]
-    except subprocess.TimeoutExpired:
-        process.kill()
-        said = process.communicate()[1]
-    finally:
-        over.set()
-        thread.join()
-    return Ended(process.returncode, said, time.monotonic() - started, peak)
+    with Peak(process.pid) as peak:
+        try:
+            said = process.communicate(timeout=seconds)[1]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            said = process.communicate()[1]
+    spent, after = time.monotonic() - started, everything_in(root, but=_OUTPUT)
+    touched = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return Ended(process.returncode, said, spent, peak.bytes, tuple(touched))
 
 
-def _resident(root: int) -> int:
-    """Bytes that a process and all below it hold now."""
-    parents, sizes = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # ended meanwhile
-                continue
-            parents[int(entry.name)], sizes[int(entry.name)] = int(fields[1]), int(fields[21]) * 4096
-    family, grown = {root}, True
-    while grown:
-        children = {pid for pid, parent in parents.items() if parent in family}
-        grown = not children <= family
-        family |= children
-    return sum(sizes.get(pid, 0) for pid in family)
+def _set_canaries(root: Path) -> None:
+    for folder in (root, root / "work", root / "tmp", root / "home"):
+        folder.mkdir(exist_ok=True)
+        (folder / "canary").write_bytes(CANARY)
 
 
 _PREDICT, _TO = ["predict", "--teacher"], ["--out", "o.npz"]
 _CHECKPOINTS = (".safetensors", ".pth")
-_MODELS = (".onnx", ".keras", ".h5", ".pt2", *_CHECKPOINTS)
+MODELS = (".onnx", ".keras", ".h5", ".pt2", *_CHECKPOINTS)
 
 
 def command_for(path: Path) -> list[str]:
     """The command that a stranger's file of this kind would be given to."""
     name = str(path.absolute())
-    if path.suffix in _MODELS:
+    if path.suffix in MODELS:
         arch = ["--arch", "resnet18", "--classes", "4"] if path.suffix in _CHECKPOINTS else []
         return [*_PREDICT, name, *arch, "--images", "images.npy", *_TO]
     if path.suffix == ".tflite":
@@ -136,7 +122,9 @@ def main(files: Sequence[Path]) -> None:
     """Print one line a file, and what broke the contract."""
     for path in files:
         with tempfile.TemporaryDirectory() as folder:
-            give_inputs(Path(folder))
+            work = Path(folder, "work")
+            work.mkdir()
+            give_inputs(work)
             ended = watched(command_for(path), Path(folder))
         last = (ended.said.strip().splitlines() or [""])[-1][:150]
         figures = f"exit {ended.code} {ended.seconds:5.1f} s {ended.peak / 1e9:5.2f} GB"

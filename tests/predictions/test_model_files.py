@@ -12,7 +12,6 @@ import pytest
 
 from engine.family.model_file import InputForm, ModelFile, OutputForm, Refusal, StandIn
 from engine.family.recipes import custom_family
-from engine.predictions import runner
 from engine.predictions.file import load_predictions, save_predictions
 from engine.predictions.gather import predict
 from engine.target import ImageSet, open_images
@@ -160,7 +159,7 @@ def test_a_file_that_never_answers_is_ended(
         "model.read_judged = lambda file: time.sleep(60) if file.name == 'm0' else read(file)\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{Path.cwd()}:{site}")
-    monkeypatch.setattr(runner, "_SILENCE", 4.0)
+    monkeypatch.setenv("ANCHORPOINT_JUDGE_SECONDS", "1")
     result = predict(tiny_teacher(), models, images, store=tmp_path / "s", workers=1)
     assert result.names == ("m1",)
     assert "no answer for 4 seconds" in result.missing_reasons[0]

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from engine.teacher.agreement import MAX_PROBABILITY_DIFFERENCE, MistranslatedError, examine
-from engine.types import Preprocessing, Teacher
+from engine.types import Preprocessing, Teacher, UserError
+from tests.hostile.onnx_files import _loop, classifier
 from tests.tiny_teacher import tiny_teacher
 
 SIZE = Preprocessing(16, 16)
@@ -81,3 +82,19 @@ def test_a_source_of_another_shape_is_refused() -> None:
     model = graph_of(tiny_teacher())
     with pytest.raises(MistranslatedError, match=r"\(2, 4\) where the source model returns \(2, 3\)"):
         examine(model, SIZE, lambda images: np.zeros((len(images), 3), np.float32))
+
+
+def test_a_loop_that_takes_long_for_each_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch would be within its limit, and the run would take days."""
+    node = helper.make_node("Add", ["state", "nothing"], ["next"])
+    stored = {"n": np.int64(2), "always": np.bool_(True), "nothing": np.float32(0)}
+    model = classifier(
+        [_loop([node], "x", 0)],
+        image="big",
+        stored={name: np.asarray(value) for name, value in stored.items()},
+    )
+    assert examine(model, Preprocessing(8, 8), None).n_classes == 4
+    monkeypatch.setattr("engine.teacher.agreement._LONGEST_LOOP", 0.0)
+    with pytest.raises(UserError, match="has a Loop"):
+        examine(model, Preprocessing(8, 8), None)
+    assert examine(classifier(), Preprocessing(8, 8), None).n_classes == 4

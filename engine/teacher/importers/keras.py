@@ -24,7 +24,7 @@ import tensorflow as tf
 import tf2onnx
 from numpy.typing import NDArray
 
-from engine.guard import patience_with, stage
+from engine.guard import stage
 from engine.teacher.graph import Description, batch_norm_note, build_teacher
 from engine.teacher.importers.keras_input import state_preprocessing
 from engine.teacher.reason import reason
@@ -71,8 +71,7 @@ def import_model(
         notes = (note, *notes)
     shape = (preprocessing.height, preprocessing.width, preprocessing.channels)
     _require_tensor(model, shape)
-    n_layers = sum(1 for _ in model._flatten_layers())
-    stage("converting the model", patience=patience_with(n_layers), goes_on=True)
+    stage("converting the model", goes_on=True)
     graph = _export(model, shape)
 
     def reference(images: NDArray[np.float32]) -> Floats:

@@ -10,25 +10,32 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.guard import is_limited
+
 # TensorFlow reads it while it is imported, and is loud otherwise
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if is_limited():  # in a child of ours, Keras need not load what it draws pictures with
+    sys.modules.setdefault("matplotlib", None)  # type: ignore[arg-type]
 
 import h5py  # type: ignore[import-untyped]
 import keras
 
-from engine.files.zips import file_entries
+from engine.files.zips import file_entries, is_bomb
 from engine.teacher.importers.keras_sizes import check_sizes
 from engine.teacher.reason import reason
 from engine.types import UserError
 
 # Layers that hold Python code, or that load another program when they are built.
 _CODE = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
+# Layers that read a vocabulary from a file of this machine, and have no business in an image classifier.
+_READERS = ("StringLookup", "IntegerLookup", "TextVectorization")
 _ENTRIES = ("config.json", "metadata.json", "model.weights.h5")
 _MAX_CONFIG_BYTES = 64 * 1000**2
 _MAX_OBJECTS = 200_000
@@ -74,11 +81,13 @@ def _inspect_archive(path: Path, max_bytes: int) -> None:
                     f" {', '.join(unknown[:3]) or 'no config.json'}). {_INSTEAD}"
                 )
             if (
-                sum(entry.file_size for entry in entries.values()) > max_bytes
+                is_bomb(entries.values())
+                or sum(entry.file_size for entry in entries.values()) > max_bytes
                 or entries["config.json"].file_size > _MAX_CONFIG_BYTES
             ):
                 raise UserError(
-                    f"{path.name} unpacks to more than the {max_bytes / 1e9:.2f} GB allowed for a teacher."
+                    f"{path.name} unpacks to more than the {max_bytes / 1e9:.2f} GB allowed for a teacher, or"
+                    " to 200 times its size."
                 )
             config = _parse(archive.read("config.json"), path.name)
             _inspect_config(config)
@@ -121,6 +130,8 @@ def _inspect_config(config: Any, layer: str = "the model") -> None:
         layer = f"the layer {inner['name']!r} ({kind})"
     if kind in _CODE:
         raise UserError(f"{layer} carries code of its own, which is never run here. {_INSTEAD}")
+    if kind in _READERS:
+        raise UserError(f"{layer} looks words up, which no classifier of images does. {_INSTEAD}")
     if kind and "module" in config and not _is_keras(config["module"]):
         raise UserError(
             f"{layer} uses {kind} from {config['module'] or 'custom code'}, which is not part of Keras."

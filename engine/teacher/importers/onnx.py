@@ -16,6 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
+from engine.guard import patience_with, stage
 from engine.teacher.agreement import Reference
 from engine.teacher.graph import PREFIX, Description, build_teacher, model_facts, plain_preprocessing
 from engine.teacher.graph_bounds import require_batch, require_bounded
@@ -27,6 +28,7 @@ from engine.teacher.runtime import open_session, run
 from engine.types import NOT_STATED, Floats, Preprocessing, Teacher, UserError
 
 _UNSTATED = InputShape()
+PATIENCE = 0.5  # of an import: nothing is translated
 
 
 def import_graph(
@@ -49,6 +51,7 @@ def import_graph(
     proto = parse(_content(model, max_bytes), path.name if path else "the model")
     require_bounded(proto)
     load_outside_data(proto, path.parent if path else None, max_bytes)
+    stage("reading the graph", patience=PATIENCE * patience_with(proto.ByteSize()), goes_on=True)
     facts = model_facts(proto)
     onnx.helper.set_model_props(
         proto, {item.key: item.value for item in proto.metadata_props if not item.key.startswith(PREFIX)}

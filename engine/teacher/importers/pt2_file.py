@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from engine.files.zips import is_bomb
 from engine.teacher.reason import reason
 from engine.types import UserError
 
@@ -108,6 +109,8 @@ def read_program(path: Path, *, max_bytes: int) -> torch.export.ExportedProgram:
         IndexError,
     ) as error:
         raise UserError(f"torch cannot load {path.name}: {reason(error)}. {_INSTEAD}") from error
+    for name, tensors in zip(_CONFIGS, (program.state_dict, program.constants), strict=True):
+        _refuse_cut(_parse(parts, name, path)["config"], parts, tensors, path)
     if sum(tensor.numel() * tensor.element_size() for tensor in program.state_dict.values()) > max_bytes:
         raise UserError(
             f"{path.name} declares more than {max_bytes / 1e9:.2f} GB of weights, the limit for a teacher."
@@ -118,9 +121,11 @@ def read_program(path: Path, *, max_bytes: int) -> torch.export.ExportedProgram:
 def _read_parts(path: Path, max_bytes: int) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > max_bytes:
+            entries = archive.infolist()
+            if is_bomb(entries) or sum(entry.file_size for entry in entries) > max_bytes:
                 raise UserError(
-                    f"{path.name} unpacks to more than the {max_bytes / 1e9:.2f} GB allowed for a teacher."
+                    f"{path.name} unpacks to more than the {max_bytes / 1e9:.2f} GB allowed for a teacher, or"
+                    " to 200 times its size."
                 )
             parts = {}
             for name in archive.namelist():
@@ -164,6 +169,17 @@ def _refuse_pickled(config: Any, path: Path) -> None:
             raise UserError(
                 f"{path.name} stores {name!r} as a pickle, which runs code when it is opened. {_INSTEAD}"
             )
+
+
+def _refuse_cut(config: dict[str, Any], parts: dict[str, bytes], tensors: dict[str, Any], path: Path) -> None:
+    """Refuse weights with fewer bytes than they state: torch takes an empty one for zeros of any shape."""
+    for name, entry in config.items():
+        tensor = tensors.get(name)
+        held = [
+            len(parts.get(f"data/{kind}/{entry.get('path_name')}", b"")) for kind in ("weights", "constants")
+        ]
+        if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().nbytes() > max(held):
+            raise UserError(f"{path.name} is damaged: the weight {name!r} is cut short. {_INSTEAD}")
 
 
 def _refuse_code_in_examples(content: bytes, path: Path) -> None:

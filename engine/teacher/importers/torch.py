@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import torch
 
-from engine.guard import patience_with, stage
+from engine.guard import stage
 from engine.teacher.agreement import BATCHES, MistranslatedError, Reference, probe_images
 from engine.teacher.batch import TRACED_BATCH, open_traced_batch
 from engine.teacher.graph import Description, build_teacher, plain_preprocessing
@@ -69,16 +69,11 @@ def import_module(
         notes = (*notes, "The weights are not all float32; they were converted to it.")
     with _evaluating(model):
         reference = _reference(model, input_shape, preprocessing)
-        stage("converting the model", patience=patience_with(_parts(model)), goes_on=True)
+        stage("converting the model", goes_on=True)
         description = Description(
             name=name, source=source, preprocessing=preprocessing, class_names=class_names, notes=notes
         )
         return _translate(model, input_shape, description, reference)
-
-
-def _parts(model: torch.nn.Module) -> int:
-    graph = getattr(model, "graph", None)  # of an exported program
-    return max(sum(1 for _ in model.modules()), 0 if graph is None else len(graph.nodes))
 
 
 def _translate(
