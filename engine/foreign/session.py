@@ -16,7 +16,8 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from engine.family.model_file import RUNTIMES, InputForm, ModelFile, OutputForm
+from engine.family.model_file import RUNTIMES, ModelFile, OutputForm
+from engine.foreign.feeding import encode
 from engine.target.prepare import input_shape
 from engine.teacher.reason import reason
 from engine.teacher.runtime import FAILURES, excess
@@ -51,11 +52,14 @@ class FileSession:
         self._run = opened(content, model)
 
     def outputs(self, images: NDArray[np.float32]) -> NDArray[Any]:
-        """Return real outputs (n, ...) for normalised images (n, *input_shape), called in the file's own
-        batches.
+        """Return real outputs (n, ...) for normalised images (n, *input_shape)."""
+        return self.run(encode(images, self._input))
+
+    def run(self, encoded: NDArray[Any]) -> NDArray[Any]:
+        """Return real outputs (n, ...) for images as the file takes them (see `Feed`), called in the file's
+        own batches.
         """
-        encoded = encode(images, self._input)
-        n, size = len(images), self._input.batch or len(images)
+        n, size = len(encoded), self._input.batch or len(encoded)
         if n % size:  # the file takes whole batches only: fill the last one up, and drop what that gives
             filling = np.resize(encoded[-(n % size) :], (size - n % size, *encoded.shape[1:]))
             encoded = np.concatenate([encoded, filling])
@@ -76,17 +80,6 @@ class FileSession:
             if result.ndim < 1 or len(result) != size:
                 raise UserError(f"it returns shape {result.shape} for {size} images")
         return results
-
-
-def encode(images: NDArray[np.float32], form: InputForm) -> NDArray[Any]:
-    """Return real inputs as the file's own numbers; integers are rounded half to even and clipped."""
-    dtype = np.dtype(form.dtype)
-    if dtype.kind == "f":
-        return images.astype(dtype, copy=False)
-    codes = np.rint(images / np.float32(form.scale)) + form.zero_point
-    limits = np.iinfo(dtype)
-    result: NDArray[Any] = np.clip(codes, limits.min, limits.max).astype(dtype)
-    return result
 
 
 def decode(outputs: NDArray[Any], form: OutputForm) -> NDArray[Any]:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.family.model_file import ModelFile
+from engine.family.model_file import InputForm, ModelFile
 from engine.family.quantize import Percentiles
 from engine.family.recipes import parse_slug
 from engine.family.weights import candidate_weights
+from engine.foreign.feeding import Feed
 from engine.foreign.session import FileSession
 from engine.predictions.job import TEACHER, Job, Part, batch_size
 from engine.predictions.pruning import HopelessTest
@@ -28,8 +29,11 @@ from engine.target import normalise
 from engine.teacher.apart import Way, opened
 from engine.teacher.reason import reason
 from engine.teacher.runtime import FAILURES, excess
-from engine.types import Floats, Preprocessing, UserError
+from engine.types import Floats, UserError
 
+# images whose answers are checked and turned into probabilities at a time, a power of two: for one batch of
+# large images, the calls would cost as much as half their pixels
+_TOGETHER = 64
 _LARGEST_SUM = 1.5  # of a row of probabilities: rounding to 8 bits loses far more than it adds
 
 
@@ -122,10 +126,10 @@ def file_probabilities(outputs: NDArray[Any], model: ModelFile) -> NDArray[np.fl
 
 @dataclass(frozen=True, eq=False)
 class _Opened:
-    """A session and how images go into it and answers come out."""
+    """An open model: how pixels become its input, what runs it, and what its outputs say."""
 
-    session: Session | FileSession
-    preprocessing: Preprocessing
+    feed: Feed
+    run: Callable[[NDArray[Any]], NDArray[Any]]
     answer: Callable[[NDArray[Any]], NDArray[np.float32]]
 
 
@@ -212,13 +216,12 @@ class Judge:
     def _open(self, name: str) -> _Opened:
         if name in self.job.files:
             model = self.job.files[name].model
-            session = FileSession(read_judged(model), model)
-            return _Opened(session, model.input.preprocessing, lambda raw: file_probabilities(raw, model))
+            file = FileSession(read_judged(model), model)
+            return _Opened(_feed(model.input), file.run, lambda raw: file_probabilities(raw, model))
         teacher = self.job.teacher
         assert teacher is not None
-        return _Opened(
-            self.session(name), teacher.preprocessing, lambda raw: probabilities(raw, teacher.output)
-        )
+        feed, session = _feed(InputForm("", teacher.preprocessing)), self.session(name)
+        return _Opened(feed, session.outputs, lambda raw: probabilities(raw, teacher.output))
 
     def _run(
         self,
@@ -240,30 +243,44 @@ class Judge:
         stop: Callable[[], bool],
         on_batch: Callable[[int], None],
     ) -> NDArray[np.float32] | None:
-        n_images = len(pixels)
+        source, n_images = np.asarray(pixels), len(pixels)  # a memory map is slow to slice
         result = np.empty((n_images, self.job.n_classes), np.float32)
-        step = batch_size(opened.preprocessing)
-        buffer = np.empty((step, *pixels.shape[1:]), np.float32)
-        for start in range(0, n_images, step):
-            if stop():
+        together = opened.feed.n_images if race is not None else max(opened.feed.n_images, _TOGETHER)
+        for start in range(0, n_images, together):
+            outputs = self._outputs(opened, name, source[start : start + together], stop, on_batch)
+            if outputs is None:
                 return None
-            rows = slice(start, start + step)
-            outputs = opened.session.outputs(normalise(pixels[rows], opened.preprocessing, buffer))
-            self._check(outputs, len(pixels[rows]), name)
+            end = start + len(outputs)
             if not np.isfinite(outputs).all():
                 raise UnusableModelError(
-                    f"it returns nan or infinity within rows {start} to {start + len(outputs)}",
-                    n_images - start,
+                    f"it returns nan or infinity within rows {start} to {end}", n_images - end
                 )
-            result[rows] = opened.answer(outputs)
-            on_batch(len(outputs))
-            if race is not None and race(rows, result[rows]):
-                done = start + len(outputs)
+            result[start:end] = opened.answer(outputs)
+            if race is not None and race(slice(start, end), result[start:end]):
                 raise UnusableModelError(
-                    f"given up after {done} images: farther from the teacher than guessing",
-                    n_images - done,
+                    f"given up after {end} images: farther from the teacher than guessing", n_images - end
                 )
         return result
+
+    def _outputs(
+        self,
+        opened: _Opened,
+        name: str,
+        pixels: NDArray[Any],
+        stop: Callable[[], bool],
+        on_batch: Callable[[int], None],
+    ) -> NDArray[Any] | None:
+        """Return the outputs (n, K) for prepared images, run batch by batch; None if told to stop."""
+        found: list[NDArray[Any]] = []
+        for start in range(0, len(pixels), opened.feed.n_images):
+            if stop():
+                return None
+            images = pixels[start : start + opened.feed.n_images]
+            outputs = opened.run(opened.feed(images))
+            self._check(outputs, len(images), name)
+            found.append(outputs)
+            on_batch(len(images))
+        return np.concatenate(found)
 
     def _race(self, name: str, part: Part) -> Callable[[slice, Floats], bool] | None:
         """Return the test that may end this model's run early, if there is one: never for the teacher or a
@@ -284,6 +301,10 @@ class Judge:
                 f" one row of {self.job.n_classes} classes each is needed. Give the class names that belong"
                 " to this model."
             )
+
+
+def _feed(form: InputForm) -> Feed:
+    return Feed(form, batch_size(form.preprocessing))
 
 
 def read_judged(model: ModelFile) -> bytes:

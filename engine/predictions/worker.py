@@ -14,7 +14,8 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,8 @@ from engine.predictions.job import FileTask, Job, Part
 from engine.predictions.model import Judge, UnusableModelError
 from engine.teacher.facts import facts_of, read_facts, with_weights
 from engine.types import Teacher, UserError
+
+_INTERVAL = 0.1  # seconds between reports of images
 
 
 def send_job(file: IO[bytes], job: Job) -> None:
@@ -93,6 +96,25 @@ def _own_stdout() -> IO[str]:
     return pipe
 
 
+class _Counter:
+    """Counts images and tells of them now and then: the parent needs the cores that the models run on."""
+
+    def __init__(self, report: Callable[[int], None]) -> None:
+        self._report, self._n_untold, self._told = report, 0, 0.0
+
+    def count(self, n: int) -> None:
+        """Count n more images."""
+        self._n_untold += n
+        if time.monotonic() - self._told >= _INTERVAL:
+            self.tell()
+
+    def tell(self) -> None:
+        """Report what was not yet told."""
+        if self._n_untold:
+            self._report(self._n_untold)
+        self._n_untold, self._told = 0, time.monotonic()
+
+
 def main() -> None:
     """Serve one parent until its stdin closes."""
     # an interrupt is the parent's to handle; it closes our stdin
@@ -106,6 +128,7 @@ def main() -> None:
         pipe.write(json.dumps(message) + "\n")
         pipe.flush()
 
+    counter = _Counter(lambda n: report(images=n))
     judge = Judge(receive_job(sys.stdin.buffer))
     report(ready=True)
     names: queue.Queue[str | None] = queue.Queue()
@@ -120,9 +143,11 @@ def main() -> None:
     threading.Thread(target=listen, daemon=True).start()
     while (name := names.get()) is not None and not closed.is_set():
         try:
-            if judge.judge(name, closed.is_set, lambda n: report(images=n)):
+            if judge.judge(name, closed.is_set, counter.count):
+                counter.tell()
                 report(done=name)
         except UnusableModelError as error:
+            counter.tell()
             report(failed=name, reason=str(error), n_left=error.n_left)
         except UserError as error:
             report(refused=error.args)

@@ -7,6 +7,7 @@ from the stored pixels.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,7 @@ def normalise(
     return out
 
 
+@lru_cache(maxsize=8)  # asked for once a batch, of the few ways that a run has
 def _line(p: Preprocessing) -> tuple[NDArray[np.float32], NDArray[np.float32], tuple[int, ...]]:
     """Return a and b of pixel * a + b, and the shape of an image in which they follow its channels."""
     mean, std = np.array(p.mean, np.float64), np.array(p.std, np.float64)

@@ -176,16 +176,6 @@ def test_a_missing_runtime_is_said_with_its_remedy(folder: Path, monkeypatch: py
     assert "pip install no-such-package" in examined.refused[0].reason
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_integers_round_half_to_even_and_stay_in_range(dtype: str) -> None:
-    form = InputForm("x", BASE, dtype=dtype, scale=0.5, zero_point=3)
-    reals = np.array([0.0, 0.25, 0.75, -1000, 1000, 1.0], np.float32)
-    info = np.iinfo(dtype)
-    np.testing.assert_array_equal(session.encode(reals, form), [3, 3, 5, info.min, info.max, 5])
-    back = session.decode(np.array([3, 5], dtype), OutputForm("y", "logits", 2, dtype, 0.5, 3))
-    np.testing.assert_array_equal(back, [0.0, 1.0])
-
-
 def test_models_of_a_framework_go_through_their_importer(folder: Path) -> None:
     sample = Path("sample_models/digits-resnet.pt2").read_bytes()
     (folder / "net.pt2").write_bytes(sample)
