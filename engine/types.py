@@ -119,7 +119,7 @@ class Kernel:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {

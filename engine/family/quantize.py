@@ -6,6 +6,7 @@ here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -66,7 +67,7 @@ def _front_axes(kernel: Kernel) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def n_output_channels(kernel: Kernel) -> int:
     """Return how many output channels the kernel has, that is, how many scales a per-channel recipe needs."""
-    channels = int(np.prod([kernel.shape[axis] for axis in kernel.axes], dtype=np.int64))
+    channels = math.prod(kernel.shape[axis] for axis in kernel.axes)
     return channels * kernel.groups if _is_grouped_transpose(kernel) else channels
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,12 +35,17 @@ def runtime_version(runtime: str) -> str:
     """
     package = RUNTIMES[runtime]
     try:
-        return f"{runtime} {importlib.metadata.version(package)}"
+        return f"{runtime} {_version(package)}"
     except importlib.metadata.PackageNotFoundError:
         raise UserError(
             f"a .{'tflite' if runtime == 'litert' else 'onnx'} file runs in {package}, which is not"
             f" installed. Run: pip install {package}"
         ) from None
+
+
+@cache  # milliseconds each, asked for every file of a run
+def _version(package: str) -> str:
+    return importlib.metadata.version(package)
 
 
 class FileSession:
