@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.ui.parts.class_shares import shares_field
 from pages.ui.parts.label_browser import label_browser
 from pages.ui.parts.label_import import annotator_field, label_source, trust_field
 from pages.ui.parts.labeling import history_buttons
@@ -20,6 +21,7 @@ gate(
 with user_errors():
     label_source(session)
     trust_field(session)
+    shares_field(session)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         annotator_field(session)
         history_buttons(session)

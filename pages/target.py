@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.jobs import control as jobs
+from pages.ui.parts.class_shares import shares_field
 from pages.ui.parts.label_import import label_source, trust_field
 from pages.ui.parts.labeling import labeling_desk
 from pages.ui.parts.page import (
@@ -66,6 +67,7 @@ if ready:
         st.subheader("A few labels", anchor=False)
         label_source(session)
         trust_field(session)
+        shares_field(session)
         if session.has_images:
             with st.container(border=True):
                 labeling_desk(session)

@@ -56,11 +56,11 @@ class CalibratedPool:
     log_refs (C, N, K) are the references' log probabilities; a hypothesis sharpens reference `ref` by
     `temperature` and adds `bias` (H, K), which is only a start where it is `learned` (H,). expected (H, M) is
     the mean pool loss of each candidate if the hypothesis held. log_prior (H,). kinship is 1 if the
-    candidates were made from the teacher and 0 if they are its peers. is_stated says that somebody knew the
-    class shares. confusion (K, K) is what a label becomes if similar classes are confused. contest (N,) says
-    how far one label on that image would move healthy candidates apart. shape (M,) is how far a candidate's
-    SoftmaxCorr lies below the family's best. few (at most FEW_ROWS,) are rows spread over the pool,
-    few_losses (M, len(few) * K) the losses there.
+    candidates were made from the teacher and 0 if they are its peers. stated (K,) are the class shares
+    where somebody knew them. confusion (K, K) is what a label becomes if similar classes are confused.
+    contest (N,) says how far one label on that image would move healthy candidates apart. shape (M,) is how
+    far a candidate's SoftmaxCorr lies below the family's best. few (at most FEW_ROWS,) are rows spread over
+    the pool, few_losses (M, len(few) * K) the losses there.
     """
 
     candidates: Floats
@@ -72,7 +72,7 @@ class CalibratedPool:
     bias: Floats
     log_prior: Floats
     kinship: float
-    is_stated: bool
+    stated: Floats | None
     confusion: Floats
     expected: Floats
     contest: Floats
@@ -138,7 +138,7 @@ def calibrated_pool(
         bias=empty,
         log_prior=grid.log_prior,
         kinship=kin,
-        is_stated=class_shares is not None,
+        stated=class_shares,
         confusion=empty,
         expected=empty,
         contest=empty,

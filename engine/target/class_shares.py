@@ -14,11 +14,13 @@ import numpy as np
 
 from engine.target.labels import LabelSpace, csv_records, csv_rows, label_of
 from engine.types import Floats, UserError
+from engine.words import percent
 
 EQUAL = "equal"
 LEAST = 1e-4  # no class is excluded: what is stated to be absent is taken for this rare
 _MAX_BYTES = 1 << 20
 _COLUMNS = ("class", "share")
+_NAMED = 3  # classes named at each end
 
 
 def read_class_shares(text: str, *, n_classes: int, class_names: Sequence[str] | None = None) -> Floats:
@@ -93,3 +95,33 @@ def checked_shares(values: Any, n_classes: int) -> Floats:
         )
     shares = np.maximum(shares / shares.sum(), LEAST)
     return np.asarray(shares / shares.sum())
+
+
+def shares_in_words(shares: Floats) -> str:
+    """Return shares as a line that `shares_of` reads again: `equal`, or one number a class."""
+    if np.allclose(shares, 1 / len(shares), rtol=0, atol=1e-9):
+        return EQUAL
+    return ",".join(f"{share:.9g}" for share in shares)
+
+
+def shares_of(words: str, n_classes: int) -> Floats | None:
+    """Return the shares (K,) of such a line; None where it says nothing, or nothing of so many classes."""
+    if words == EQUAL:
+        return np.full(n_classes, 1 / n_classes)
+    try:
+        values = [float(word) for word in words.split(",")] if words else []
+        return checked_shares(values, n_classes) if len(values) == n_classes else None
+    except (ValueError, UserError):
+        return None
+
+
+def shares_words(shares: Floats, names: Sequence[str]) -> str:
+    """'Taken as stated: most frequent zero (28 %), one (22 %), two (17 %); rarest nine (3 %), ….'"""
+    if np.allclose(shares, 1 / len(shares), rtol=0, atol=1e-9):
+        return f"Taken as stated: each of the {len(shares)} classes is equally frequent."
+    order = np.argsort(-shares, kind="stable")
+    most, rarest = (
+        ", ".join(f"{names[k]} ({percent(shares[k])})" for k in some)
+        for some in (order[:_NAMED], order[::-1][: min(_NAMED, len(order) - _NAMED)])
+    )
+    return f"Taken as stated: most frequent {most}" + (f"; rarest {rarest}." if rarest else ".")

@@ -76,6 +76,26 @@ def test_choose_waits_for_the_job_and_then_answers(
     go(app, "collapse")
 
 
+def test_other_class_shares_need_the_job_again(
+    shards: Path, family: Predictions, started: list[tuple[str, dict[str, Any]]], monkeypatch: Any
+) -> None:
+    """What was prepared for unknown class shares does not answer for stated ones."""
+    app = open_app()
+    session = session_of(app)
+    open_predictions_folder(session, str(shards))
+    weigh_family(Desk(session.folder), str(shards))
+    assert session.has_statistics
+    session.note(class_shares="equal")
+    assert not session.has_statistics
+    monkeypatch.setattr("pages.ui.parts.weighing.st.rerun", lambda: None)
+    go(app, "choose")
+    assert ("weigh", {"path": str(shards.resolve()), "shares": "equal"}) in started
+    weigh_family(Desk(session.folder), str(shards), shares="equal")
+    known = replace(family, class_shares=np.full(family.n_classes, 1 / family.n_classes))
+    sample = LabeledSample(np.array(session.rows), np.array(session.labels))
+    assert session.decision.recommended.name == choose("auto", known, sample).name
+
+
 def test_transport_is_the_work_of_a_job(
     shards: Path, started: list[tuple[str, dict[str, Any]]], monkeypatch: Any
 ) -> None:

@@ -88,6 +88,7 @@ def test_the_answer_says_what_was_stated(tmp_path: Path) -> None:
     np.testing.assert_allclose(again.class_shares, SHARES)
     choice = choose("auto", again, LabeledSample(np.arange(12), again.labels[:12]))
     assert choice.details["class_shares"] == "stated"
+    np.testing.assert_allclose(choice.details["stated_shares"], SHARES)
     assert "as frequent as was stated" in choice.details["reasons"][0]
     silent = choose("auto", replace(again, class_shares=None))
     assert silent.details["class_shares"] == "unknown"

@@ -256,18 +256,21 @@ def run_study_job(
     write_report(result)
 
 
-def weigh_family(desk: Desk, path: str) -> None:
+def weigh_family(desk: Desk, path: str, shares: str = "") -> None:
     """Go through a large family once and leave its statistics, and what speaks against it, for the pages."""
     from engine.decide.choose import statistics_of
     from engine.decide.kept import kept_arrays
     from engine.diagnose.evidence import evidence_problems
     from engine.files.npz import write_npz
     from engine.predictions.file import load_predictions
+    from engine.target.class_shares import shares_of
 
     source = Path(path)
-    stamp, predictions = stamp_of(source), load_predictions(source)
+    stamp, predictions = stamp_of(source, shares), load_predictions(source)
+    stated = shares_of(shares, predictions.n_classes)
     kept = kept_arrays(
         statistics_of(predictions),
+        predictions.class_shares if stated is None else stated,
         on_progress=lambda done, total: desk.report(done, total, stage="candidates gone through"),
         on_comparison=lambda done, total: desk.report(done, total, stage="parts of the pool compared"),
     )

@@ -19,7 +19,8 @@ def wait_for_statistics(session: Session) -> None:
         return
     job = watch_job(session, "weigh", "Going through the predictions")
     if job is None or job.state == "done":  # done for other predictions
-        jobs.start(session.folder, "weigh", path=str(session.predictions_path))
+        stated = {"shares": session.stated_shares} if session.stated_shares else {}
+        jobs.start(session.folder, "weigh", path=str(session.predictions_path), **stated)
         st.rerun()
     st.caption("This family is too large to hold. Its numbers are made once; after that every page is quick.")
     st.stop()

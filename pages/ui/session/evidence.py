@@ -27,6 +27,7 @@ from engine.recommend.trust import label_trust
 from engine.rules.statistics import PoolStatistics
 from engine.samples import SAMPLES, sample_predictions
 from engine.target import ImageSet
+from engine.target.class_shares import shares_of
 from engine.target.label_book import Difference, LabelBook, difference
 from engine.target.label_log import Event, read, replay
 from engine.teacher.facts import read_facts
@@ -95,14 +96,21 @@ class Evidence(Work):
         path = self.predictions_path
         if path is None:
             return None
-        return self.keep("predictions", self.evidence_key, lambda: load_predictions(path))
+        return self.keep(
+            "predictions", self.evidence_key, lambda: _with_shares(load_predictions(path), self.stated_shares)
+        )
+
+    @property
+    def stated_shares(self) -> str:
+        """How frequent the classes are, as the person says, in the words of the record."""
+        return self.record.class_shares
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What speaks against deciding on these predictions, looked for once per predictions file."""
         predictions, path = self.require_predictions(), self.predictions_path
         if path is not None and is_large(predictions):
-            return weighed_problems(self.folder, path)
+            return weighed_problems(self.folder, path, self.stated_shares)
         return self.keep("problems", self.evidence_key, lambda: evidence_problems(predictions))
 
     @property
@@ -171,23 +179,25 @@ class Evidence(Work):
 
     @property
     def evidence_key(self) -> Hashable:
-        """Changes whenever the predictions do."""
+        """Changes whenever the predictions do, or what was stated of their classes."""
         path = self.predictions_path
-        return None if path is None else (str(path), path.stat().st_mtime_ns)
+        return None if path is None else (str(path), path.stat().st_mtime_ns, self.stated_shares)
 
     @property
     def pool(self) -> PoolStatistics:
         predictions, path = self.require_predictions(), self.predictions_path
         if path is not None and is_large(predictions):
             key = (self.evidence_key, self.has_transport)
-            return self.keep("pool", key, lambda: weighed_pool(self.folder, path, predictions))
+            return self.keep(
+                "pool", key, lambda: weighed_pool(self.folder, path, predictions, self.stated_shares)
+            )
         return self.keep("pool", self.evidence_key, lambda: statistics_of(predictions))
 
     @property
     def has_statistics(self) -> bool:
         """Whether the pool can be spoken of without going through it: it is small, or a job has done so."""
         predictions, path = self.require_predictions(), self.predictions_path
-        return path is None or not is_large(predictions) or is_weighed(self.folder, path)
+        return path is None or not is_large(predictions) or is_weighed(self.folder, path, self.stated_shares)
 
     @property
     def has_transport(self) -> bool:
@@ -325,6 +335,14 @@ class Evidence(Work):
             self.decision_key,
             lambda: quality(labeled_rows(probs, sample), sample.labels),
         )
+
+
+def _with_shares(predictions: Predictions, words: str) -> Predictions:
+    """Return predictions with the class shares that were stated here; of another number of classes, they are
+    of another target.
+    """
+    shares = shares_of(words, predictions.n_classes)
+    return predictions if shares is None else replace(predictions, class_shares=shares)
 
 
 def _mismatch(predictions: Predictions, teacher: TeacherFacts) -> str:

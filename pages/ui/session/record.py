@@ -50,6 +50,7 @@ class Record:
     files_alone: bool = _at(Step.CANDIDATES, False)  # without the recipes
     target: str = _at(Step.TARGET, "")  # where the images are: "sample", or a path
     label_trust: str = _at(Step.TARGET, "normal")  # how the labels were made: checked, normal or crowd
+    class_shares: str = _at(Step.TARGET, "")  # "equal", a share for each class, or "": nobody said
     annotator: str = _at(Step.TARGET, "")  # who is labeling now, if they said so
     max_latency: float | None = _at(Step.RUN, None)  # share of the float teacher's time
     max_bytes: float | None = _at(Step.RUN, None)  # of the file that ships
