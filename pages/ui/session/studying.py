@@ -28,7 +28,7 @@ def known_labels(session: Session) -> Ints:
     """Return the label of every image of the run, (N,), -1 where nobody gave one: those at hand, else those
     of class folders that fit the teacher, else those that came with the predictions.
     """
-    labels = np.array(session.require_predictions().labels, np.int64)
+    labels: Ints = np.array(session.require_predictions().labels, np.int64)
     if session.has_images and session.checks and session.checks["class_folders"]:
         labels = _of_folders(session, labels)
     for row, label in session.book.labeled.items():
