@@ -124,7 +124,7 @@ def turn_dial(session: Session, combo: Choice, dial: pd.DataFrame, decision: Dec
             alt="held-out loss by coefficient",
         )
         st.caption(
-            "Loss on labels held out in turn, for each setting of the dial. The dark point is the best."
+            "Loss on labels held out in turn, for each setting of the dial. The large point is the best."
         )
     return float(at)
 

@@ -22,6 +22,7 @@ from pages.ui.show.words import counted, share
 
 _A_PAGE = 24
 _SIDE = 128
+_CARD = 168  # two in a row on a phone
 FILTERS: dict[Which, str] = {
     "labeled": "All labels",
     "suspected": "Please check",
@@ -89,7 +90,7 @@ def rows_of(session: Session, which: Which, of_class: int | None) -> pd.DataFram
 def card(session: Session, answer: dict[Hashable, Any]) -> None:
     """One image with its label, the models' answers, and the way to correct it."""
     names, row = session.class_names, int(answer["row"])
-    with st.container(border=True, width=_SIDE + 60, gap="xsmall"):
+    with st.container(border=True, width=_CARD, gap="xsmall"):
         if session.has_images:
             where = session.pool_files[row]
             picture = picture_of(session, row, _SIDE)
