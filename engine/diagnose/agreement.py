@@ -51,7 +51,6 @@ def chance_problem(agreement: Agreement, reference: str) -> str:
     """The sentence for a candidate that agrees no more often than chance."""
     return (
         f"{agreement.name} agrees with {reference} on {percent(agreement.share)} of the images, no more than"
-        f" chance ({percent(agreement.chance)}): most likely its images are prepared in another way"
-        " than it was"
-        " trained with. State its preprocessing before trusting a choice."
+        f" chance ({percent(agreement.chance)}): most likely its images are not prepared as they were"
+        " when it was trained. State its preprocessing before trusting a choice."
     )

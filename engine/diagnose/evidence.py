@@ -121,11 +121,13 @@ def _identical(predictions: Predictions) -> list[str]:
             f"All {predictions.n_candidates} candidates give identical outputs: their weights were not"
             " quantized, or not used."
         ]
-    problems = [
-        f"{_list(names)} give identical outputs: they are one model under several names."
-        for names in groups.values()
-        if len(names) > 1
-    ]
+    alike = [names for names in groups.values() if len(names) > 1]
+    problems = []
+    if len(alike) == 1:
+        problems = [f"{_list(alike[0])} give identical outputs: they are one model under several names."]
+    elif alike:
+        shown = listed([" = ".join(names[:3]) for names in alike])
+        problems = [f"Some candidates give identical outputs, one model under several names: {shown}."]
     teacher = groups.get(teachers)
     if teacher:
         said = "gives {}: it is" if len(teacher) == 1 else "give {}: they are"

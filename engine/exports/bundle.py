@@ -72,7 +72,7 @@ def write_bundle(folder: str | Path, zip_path: str | Path) -> Path:
 def read_certificate(bundle: Bundle) -> Certificate:
     """Return the bundle's certificate; raise UserError if it is damaged."""
     if bundle.sizes[CERTIFICATE] > MAX_CERTIFICATE_BYTES:
-        raise UserError("certificate.json is larger than any certificate. This is no bundle of ours.")
+        raise UserError("certificate.json is larger than any certificate. It is not one of our bundles.")
     return Certificate.from_json(bundle.read(CERTIFICATE))
 
 
@@ -97,7 +97,7 @@ def open_bundle(path: str | Path) -> Iterator[Bundle]:
             yield _archive(archive, path.name)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
         raise UserError(
-            f"{str(path)!r} is no bundle written by export, or a damaged one: it cannot be read as a zip."
+            f"{str(path)!r} is not a bundle written by export, or is damaged: it cannot be read as a zip."
             f" {_GIVE}"
         ) from error
 
@@ -128,7 +128,7 @@ def _archive(archive: zipfile.ZipFile, name: str) -> Bundle:
         _refuse_strange(entry, name)
     sizes = {entry.filename: entry.file_size for entry in entries}
     if len(sizes) < len(entries):
-        raise UserError(f"{name} holds two files of one name. This is no bundle of ours.")
+        raise UserError(f"{name} holds two files of one name. It is not one of our bundles.")
     return Bundle(sizes, archive.open, True)
 
 

@@ -136,7 +136,7 @@ def _promised(facts: Mapping[str, Any]) -> tuple[ModelFile, Floats]:
     try:
         expected = np.array(facts["probabilities"], np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise UserError("the certificate's field probabilities is no table of numbers.", _AGAIN) from None
+        raise UserError("the certificate's field probabilities is not a table of numbers.", _AGAIN) from None
     return model, expected
 
 

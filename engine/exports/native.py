@@ -243,7 +243,7 @@ def load_packed(path: str | Path) -> dict[str, NDArray[np.float32]]:
     except FileNotFoundError as error:
         raise UserError(f"there is no file {str(path)!r}. Check the path.") from error
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise UserError(f"{path.name} is damaged or no packed candidate. Export it again.") from error
+        raise UserError(f"{path.name} is damaged, or not a packed candidate. Export it again.") from error
     return {**arrays, **kernels}
 
 

@@ -83,7 +83,8 @@ def check_zip(path: str | Path) -> Path:
         ) from error
     if not is_free:
         raise UserError(
-            f"{str(path)!r} exists and is no bundle written by export. Move it away, or give another folder."
+            f"{str(path)!r} exists and is not a bundle written by export. Move it away, or give another"
+            " folder."
         )
     return target
 

@@ -50,7 +50,7 @@ def check_signature(bundle: Bundle, key: str | Path) -> Check:
         return _check(False, "The bundle is not signed; it may come from anybody.")
     if bundle.sizes[SIGNATURE] != _SIGNATURE_BYTES:
         return _check(
-            False, f"{SIGNATURE} is no Ed25519 signature: it does not have {_SIGNATURE_BYTES} bytes."
+            False, f"{SIGNATURE} is not an Ed25519 signature: it does not have {_SIGNATURE_BYTES} bytes."
         )
     try:
         public.verify(bundle.read(SIGNATURE), bundle.read(CERTIFICATE))
@@ -93,8 +93,8 @@ def _key(path: str | Path, *, private: bool) -> Any:
         ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise UserError(
-            f"{str(path)!r} is no {kind} key in PEM form without a password.", f"{_MAKE}"
+            f"{str(path)!r} is not a {kind} key in PEM form without a password.", f"{_MAKE}"
         ) from None
     if not isinstance(key, wanted):
-        raise UserError(f"{str(path)!r} is no Ed25519 {kind} key.", f"{_MAKE}")
+        raise UserError(f"{str(path)!r} is not an Ed25519 {kind} key.", f"{_MAKE}")
     return key

@@ -257,7 +257,7 @@ def _facts(content: bytes) -> dict[str, str]:
     try:
         return model_facts(onnx.ModelProto.FromString(content))
     except DecodeError as error:
-        raise UserError("model.onnx is damaged or no ONNX file. Copy the bundle again.") from error
+        raise UserError("model.onnx is damaged, or not an ONNX file. Copy the bundle again.") from error
 
 
 def _preprocessing(facts: dict[str, str]) -> Preprocessing:

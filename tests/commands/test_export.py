@@ -228,7 +228,7 @@ def test_folder_and_zip_are_checked_before_the_teacher_is_read(
     for arguments, words in (
         (("--out", ""), "empty text"),
         (("--out", tmp_path / "mine"), "holds README.md"),
-        (("--out", tmp_path / "out", "--bundle"), "no bundle written by export"),
+        (("--out", tmp_path / "out", "--bundle"), "not a bundle written by export"),
         (("--out", "/", "--bundle"), "nothing lies beside"),
     ):
         code, _, errors = _run(capsys, *start, *arguments)

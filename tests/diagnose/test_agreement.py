@@ -31,7 +31,7 @@ def test_independent_answers_and_constant_ones_are_chance() -> None:
     stack = np.stack([rows(list(c), 5) for c in (guess, constant, half)])
     found = agreements(make_predictions(rows(list(classes), 5), stack, names=["guess", "constant", "half"]))
     assert [a.is_chance for a in found] == [True, True, False]
-    assert "prepared in another way" in chance_problem(found[0], "the teacher")
+    assert "not prepared as they were when it was trained" in chance_problem(found[0], "the teacher")
 
 
 def test_full_agreement_is_never_held_against_a_candidate() -> None:

@@ -62,6 +62,9 @@ def test_identical_candidates_are_named() -> None:
     twins[4] = twins[1]
     (problem,) = structural_problems(replace(base, candidates=twins))
     assert problem.startswith("g1 and g4 give identical outputs")
+    twins[5] = twins[2]
+    (problem,) = structural_problems(replace(base, candidates=twins))
+    assert problem.endswith("one model under several names: g1 = g4 and g2 = g5.")
     (problem,) = structural_problems(replace(base, candidates=np.repeat(base.candidates[:1], M, axis=0)))
     assert problem.startswith("All 6 candidates give identical outputs")
 

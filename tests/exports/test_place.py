@@ -128,7 +128,7 @@ def test_a_bundle_replaces_a_bundle_and_nothing_else(exported: Path, tmp_path: P
     directory.mkdir()
     (tmp_path / "link.zip").symlink_to(tmp_path / "absent")
     for path in (foreign, text, directory, tmp_path / "link.zip"):
-        with pytest.raises(UserError, match="no bundle written by export"):
+        with pytest.raises(UserError, match="not a bundle written by export"):
             write_bundle(exported, path)
     with pytest.raises(UserError, match="cannot be written"):
         check_zip(tmp_path / ("x" * 300))

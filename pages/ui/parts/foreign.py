@@ -104,8 +104,8 @@ def _card(model: ModelFile, agreement: Agreement | None) -> None:
         elif agreement.is_chance:
             st.markdown(
                 f":material/warning: **Agrees with the teacher on {share(agreement.share)} of the images, no"
-                " more than chance: most likely its images are prepared in another way than it was trained"
-                " with.**"
+                " more than chance: most likely its images are not prepared as they were when it was"
+                " trained.**"
             )
         else:
             st.markdown(f"Agrees with the teacher on **{share(agreement.share)}** of the images.")

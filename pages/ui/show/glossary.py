@@ -9,13 +9,16 @@ PAPER = "Teacher-Anchored Selection of Post-Training Quantized Models under Doma
 PAPER_LINK = f"https://scholar.google.com/scholar?q={quote_plus(PAPER)}"
 
 GLOSSARY: dict[str, str] = {
-    "Teacher": "The trained float model you start from. Every candidate is made from its weights.",
-    "Candidate": (
-        "One quantized version of the teacher, named after its recipe: `b4-channel-q99.5-ends` has 4 bits,"
-        " one scale per output channel, weights clipped at their 99.5th percentile, and float first and last"
-        " layers."
+    "Teacher": (
+        "The trained float model you start from. Candidates are made from its weights, or are files of your"
+        " own that are compared with it."
     ),
-    "Family": "All candidates of one teacher; the standard family has 72.",
+    "Candidate": (
+        "One model that could be deployed: a quantized version of the teacher, or a file of your own. A"
+        " version made here is named after its recipe: `b4-channel-q99.5-ends` has 4 bits, one scale per"
+        " output channel, weights clipped at their 99.5th percentile, and float first and last layers."
+    ),
+    "Family": "All candidates that compete; the standard family has 72.",
     "Target": (
         "Where the model will work. It usually differs from what the teacher was trained on; that difference"
         " is the shift."
@@ -36,7 +39,8 @@ GLOSSARY: dict[str, str] = {
         " labeled sample."
     ),
     "Label-free rule": (
-        "Choose from predictions alone. Each such rule assumes something that the Collapse page checks."
+        "Choose from predictions alone. Each such rule assumes something that the page “Confidence collapse”"
+        " checks."
     ),
     "Loss": (
         "Cross-entropy: minus the logarithm of the probability given to the right class. Lower is better;"
