@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from engine.types import Ints, Preprocessing, UserError
 
 FOLDER = Path(__file__).resolve().parent.parent / "sample_models"
+SAMPLE_IMAGES = "sample:digits"  # how a command names the target images of the digit samples
 # of the 1,797 handwritten digits; 300 as in the paper, more would make the shipped predictions larger
 POOL_SIZE, TEST_SIZE = 300, 600
 SPLIT_SEED = 20

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.candidate_files import add_place_of_files
+from engine.commands.sample_images import images_at
 from engine.commands.select import (
     add_limit_arguments,
     add_shares_argument,
@@ -42,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", required=True, help="folder to write: new, or with an earlier export")
     parser.add_argument(
-        "--images", help="images to check the file with: folder, .zip, .npy or .npz (default: seeded noise)"
+        "--images",
+        help="images to check the file with: a folder, .zip, .npy, .npz or sample:digits (default: noise)",
     )
     parser.add_argument("--n-images", type=int, default=SHIPPED_IMAGES, help="how many of them")
     parser.add_argument(
@@ -79,7 +81,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from engine.exports.evidence import evidence_record
     from engine.exports.place import check_folder, check_zip
     from engine.exports.signature import private_key, sign
-    from engine.target import open_images
     from engine.teacher.load import source_path
 
     if args.n_images < 1:
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     key = None if args.sign is None else private_key(args.sign)  # now, not after the work
     grounds = _grounds(args)
     recipe = _recipe(args, None if grounds is None else grounds.choice)
-    images = open_images(args.images) if args.images else None
+    images = images_at(args.images, _store(args)) if args.images else None
     predictions = None if grounds is None else grounds.predictions
     teacher = load_stated_teacher(args)
     order = ExportOrder(
@@ -163,18 +164,23 @@ def _ready(
     from engine.commands.progress import progress_bar
     from engine.deploy.exporting import ready_file
     from engine.predictions.ownership import check_predictions
-    from engine.predictions.store import default_store
 
     if predictions is not None:
         check_predictions(predictions, teacher)  # before anything is built
     return ready_file(
         teacher,
         recipe,
-        store=Path(args.store).expanduser() if args.store else default_store(),
+        store=_store(args),
         predictions=predictions,
         images=images,
         on_progress=progress_bar(),
     )
+
+
+def _store(args: argparse.Namespace) -> Path:
+    from engine.predictions.store import default_store
+
+    return Path(args.store).expanduser() if args.store else default_store()
 
 
 def _options(args: argparse.Namespace) -> dict[str, str]:

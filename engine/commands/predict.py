@@ -29,6 +29,7 @@ from engine.commands.predict_arguments import (
     stated_budget,
 )
 from engine.commands.progress import progress_bar
+from engine.commands.sample_images import images_at
 from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
 from engine.diagnose.agreement import agreements, chance_problem
 from engine.diagnose.evidence import evidence_problems
@@ -205,7 +206,7 @@ def _make_plan(args: argparse.Namespace) -> _Plan:
     from engine.predictions.split import check_hold_out
 
     store = Path(args.store).expanduser() if args.store else default_store()
-    images = open_images(args.images)  # before the models: they take longer to look into
+    images = images_at(args.images, store)  # before the models: they take longer to look into
     family = _family(args, store)
     teacher, preprocessing = family.teacher, family.preprocessing
     options, bar = PoolOptions(skip_corrupt=args.skip_corrupt, seed=args.seed), progress_bar()

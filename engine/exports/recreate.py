@@ -44,8 +44,8 @@ def written_otherwise(max_opset: int, formats: Collection[str]) -> dict[str, str
 
 
 def needs_images(command: str) -> bool:
-    """Whether a command that makes a file again reads images."""
-    return " --images " in command
+    """Whether a command that makes a file again reads images that somebody must have."""
+    return " --images " in command and " --images sample:" not in command
 
 
 def class_names_text(names: Sequence[str]) -> str:

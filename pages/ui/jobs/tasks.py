@@ -158,7 +158,7 @@ def run_family(desk: Desk, target: str, recipes: list[str], *, with_files: bool 
         refused=files.refused if files else (),
     )
     if desk.is_cancelled():
-        raise UserError("the run was cancelled. What it finished is kept: resume it on the Target page.")
+        raise UserError("the run was cancelled. What it finished is kept: resume it on the Target data page.")
     temporary = desk.folder / "predictions.part.npz"
     save_predictions(predictions, temporary)
     os.replace(temporary, desk.folder / "predictions.npz")

@@ -41,7 +41,7 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
     if not decision.n_labels and decision.candidates["cost"].isna().all():
         st.caption(
             "These predictions have no labels and do not say what a candidate costs, so there is nothing to"
-            " draw yet. Give a few labels on the Target page."
+            " draw yet. Give a few labels on the Target data page."
         )
         return
     if not decision.n_labels:
@@ -52,7 +52,7 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
             ),
         )
         st.caption(
-            "Without labels this is all there is to see. Give a few on the Target page, and this picture"
+            "Without labels this is all there is to see. Give a few on the Target data page, and this picture"
             " shows who is right."
         )
         return

@@ -213,7 +213,7 @@ class Evidence(Work):
         if self.predictions is None:
             raise UserError(
                 "there are no predictions yet. Start with a sample on the Teacher page, or run the family on"
-                " the Target page."
+                " the Target data page."
             )
         return self.predictions
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.samples import SAMPLE_IMAGES
 from engine.target import ImageSet, Limits, open_images
 from engine.types import UserError
 
@@ -30,13 +31,13 @@ def sample_images(folder: Path) -> Path:
 
 def image_name(target: str) -> str:
     """Return what the target's file or folder is called, for whoever has it too."""
-    return "digits.npy" if target == "sample" else Path(target).name
+    return SAMPLE_IMAGES if target == "sample" else Path(target).name
 
 
 def open_target(folder: Path, target: str, limits: Limits) -> ImageSet:
     """Open what the record calls the target: "sample", or the path of a folder, zip or array."""
     if not target:
-        raise UserError("there are no target images yet. Choose some on the Target page.")
+        raise UserError("there are no target images yet. Choose some on the Target data page.")
     return open_images(sample_images(folder) if target == "sample" else Path(target), limits=limits)
 
 
