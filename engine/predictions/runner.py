@@ -178,6 +178,7 @@ class _Crew:
             worker.assign(self._waiting.popleft())
         else:
             self._active.discard(worker)
+            worker.dismiss()  # it ends while others work
 
     def _bury(self, worker: WorkerProcess, stack: ExitStack) -> None:
         """Go on without the file that a worker died of; raise if it died of anything else."""

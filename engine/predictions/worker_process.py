@@ -71,11 +71,15 @@ class WorkerProcess:
             self._stdin.write(json.dumps(name).encode() + b"\n")
             self._stdin.flush()
 
+    def dismiss(self) -> None:
+        """Let the worker finish its batch and end, without waiting for it."""
+        with suppress(OSError):
+            self._stdin.close()
+
     def close(self) -> None:
         """Let the worker finish its batch and end; end it if it does not."""
         if self._ready:
-            with suppress(OSError):
-                self._stdin.close()
+            self.dismiss()
         else:
             self._process.kill()
         try:
