@@ -134,16 +134,20 @@ class _Standing:
         deadline = time.monotonic() + self._allowed
         while b"\n" not in self._buffer and len(self._buffer) < _MAX_LINE:
             self._fill(deadline)
-        line, _, rest = bytes(self._buffer).partition(b"\n")
-        told = json.loads(line)
-        self._buffer = bytearray(rest)
+        told = json.loads(self._taken(self._buffer.find(b"\n") + 1 or len(self._buffer)))
         length = told.pop("length")
         while len(self._buffer) < length:
             self._fill(deadline)
-        content = bytes(self._buffer[:length])
-        del self._buffer[:length]
+        content = self._taken(length)
         self._allowed = WAITING * self._limits.seconds
         return UserError(*told["refused"]) if "refused" in told else Answer(told, content)
+
+    def _taken(self, length: int) -> bytes:
+        """Take the buffer's head, copied once: an answer may be a hundred megabytes."""
+        with memoryview(self._buffer) as whole:
+            content = bytes(whole[:length])
+        del self._buffer[:length]
+        return content
 
     def close(self) -> None:
         """End the child."""
