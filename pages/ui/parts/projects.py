@@ -135,7 +135,8 @@ def from_a_file(session: Session) -> None:
             if len(projects(session.folder)) >= KEPT:
                 raise UserError(f"there are {KEPT} projects already. Delete one, then add this file.")
             check_room(session.folder, session.host, file.size)
-            unpack(file, session.folder, room + session.host.limits.total_bytes)
+            with st.spinner("Reading the project and its teacher…"):
+                unpack(file, session.folder, room + session.host.limits.total_bytes)
             st.rerun()
 
 

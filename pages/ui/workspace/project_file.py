@@ -15,18 +15,21 @@ from typing import IO, Any
 from engine.files.zips import file_entries
 from engine.types import UserError
 from pages.ui.workspace.folder import AS_READ, RECORD, new_id, read_json, write_json
+from pages.ui.workspace.project_teacher import GRAPH, OUTLINE, portable, read_again
 from pages.ui.workspace.projects import PROJECTS
 
 MARK = "anchorpoint-project.json"
 _VERSION = 1
 _FILES = (
-    *(RECORD, "labels.jsonl", "outline.json", "teacher.onnx", "predictions.npz", "checks.json"),
+    *(RECORD, "labels.jsonl", OUTLINE, GRAPH, "predictions.npz", "checks.json"),
     *(AS_READ, "bundle.zip"),
 )
 _FOLDERS = ("images", "upload", "export", "candidates")
 _NAME = re.compile(rf"(?:{'|'.join(map(re.escape, _FILES))}|(?:{'|'.join(_FOLDERS)})/[^\\:\x00]+)")
 _SMALL = 16 << 20  # JSON and label files; models, predictions and images have the project's own bound
 _MAX_ENTRIES = 50_000
+# model files of one's own and shards that are opened where they lie do not travel
+_OF_THIS_MACHINE: dict[str, Any] = {"files": "", "files_alone": False, "predictions_folder": ""}
 _CHUNK = 1 << 20
 
 
@@ -39,6 +42,8 @@ def pack(home: Path, path: Path) -> Path:
             name = file.relative_to(home).as_posix()
             if name == RECORD:
                 archive.writestr(name, json.dumps(_portable(read_json(file) or {}, home)))
+            elif name == AS_READ:
+                archive.writestr(name, json.dumps(portable(read_json(file) or {})))
             else:
                 archive.write(file, name)
     temporary.replace(path)
@@ -61,6 +66,7 @@ def unpack(source: IO[bytes], folder: Path, max_bytes: int) -> str:
                 if entry.filename != MARK:
                     left -= _copy(archive, entry, home / entry.filename, left)
         _localise(home, folder)
+        read_again(home, max_bytes)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
         shutil.rmtree(home, ignore_errors=True)
         raise UserError(
@@ -113,7 +119,7 @@ def _travelling(home: Path) -> list[Path]:
 
 def _portable(record: dict[str, Any], home: Path) -> dict[str, Any]:
     """The record without this machine's paths: a target inside the folder is named from there."""
-    record = {**record, "files": "", "files_alone": False}  # model files of one's own do not travel
+    record = {**record, **_OF_THIS_MACHINE}
     target = str(record.get("target", ""))
     if target in ("", "sample"):
         return record
@@ -130,7 +136,7 @@ def _localise(home: Path, folder: Path) -> None:
         record = None
     if record is None:
         raise UserError("the project file has no readable session.json. Download the project again.")
-    record |= {"files": "", "files_alone": False}
+    record |= _OF_THIS_MACHINE
     target = record.get("target", "")
     is_ours = isinstance(target, str) and _NAME.fullmatch(f"{target}/x") and ".." not in Path(target).parts
     if target != "sample":
