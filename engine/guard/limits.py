@@ -41,7 +41,7 @@ _DEFAULTS = {
     "import": Limits(),
     "images": Limits(kind="images", memory=2 * _GB, seconds=10.0, output_bytes=_GB),  # of one image
     "verify": Limits(kind="verify", output_bytes=_GB),
-    "judge": Limits(kind="judge", output_bytes=500 * _GB),  # seconds of one batch
+    "judge": Limits(kind="judge", seconds=10.0, output_bytes=500 * _GB),  # of one batch of a few images
 }
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,8 @@ FOLDED = "session.disable_quant_qdq"  # onnxruntime's switch for folding packed 
 
 _FAILURES: tuple[type[Exception], ...] = (*FAILURES, NotImplementedError)
 _COPIES = 6  # of a model in a child: as sent, its parts, onnxruntime's, those it repacks or folds
-_ROOM = 2_000_000_000
+_ROOM = 1_500_000_000
+_PATIENCE = 3.0  # of a batch that is judged: here it has more images, or onnx's own slow evaluator
 
 Run = Callable[[Sequence[str] | None, NDArray[np.float32]], list[NDArray[Any]]]
 Kernels = Mapping[str, NDArray[np.float32]]
@@ -116,7 +117,8 @@ def running_limits(n_bytes: int) -> Limits:
     """
     gigabytes = math.ceil((_COPIES * n_bytes + _ROOM) / 10**9)  # whole ones, so that models share a child
     memory = max(limits_for("import").memory, gigabytes * 10**9)
-    return limits_for("judge", memory=memory, n_bytes=n_bytes)
+    limits = limits_for("judge", memory=memory, n_bytes=n_bytes)
+    return replace(limits, seconds=_PATIENCE * limits.seconds)
 
 
 @cache

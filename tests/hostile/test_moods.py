@@ -18,8 +18,8 @@ from engine.types import UserError
 from tests.hostile.contract import Contract
 from tests.hostile.moody_graphs import moody
 
-# A second of processor time; on a crowded machine the wall clock, which has four, may be the first to end.
-WORDS = {"loops": "took longer than [14] s", "swells": "more memory than it may have"}
+# Three seconds of processor time; on a crowded machine the wall clock, which has twelve, may end first.
+WORDS = {"loops": r"took longer than (3|12) s", "swells": "more memory than it may have"}
 
 
 @pytest.mark.slow

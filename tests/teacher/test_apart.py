@@ -54,6 +54,6 @@ def test_what_the_runtime_says_comes_back() -> None:
 def test_what_loops_is_ended_and_the_next_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANCHORPOINT_JUDGE_SECONDS", "1")
     run = opened(moody("loops").SerializeToString(), Way())
-    with pytest.raises(UserError, match=r"running it on these images took longer than [14] s"):
+    with pytest.raises(UserError, match=r"running it on these images took longer than (3|12) s"):
         run(None, BRIGHT)
     assert run(None, MEEK)[0].shape == (5, 4)

@@ -15,13 +15,14 @@ from typing import IO, Any
 from engine.files.zips import file_entries
 from engine.types import UserError
 from pages.ui.workspace.folder import AS_READ, RECORD, new_id, read_json, write_json
+from pages.ui.workspace.project_checks import CHECKS, keep_if_sound
 from pages.ui.workspace.project_teacher import GRAPH, OUTLINE, portable, read_again
 from pages.ui.workspace.projects import PROJECTS
 
 MARK = "anchorpoint-project.json"
 _VERSION = 1
 _FILES = (
-    *(RECORD, "labels.jsonl", OUTLINE, GRAPH, "predictions.npz", "checks.json"),
+    *(RECORD, "labels.jsonl", OUTLINE, GRAPH, "predictions.npz", CHECKS),
     *(AS_READ, "bundle.zip"),
 )
 _FOLDERS = ("images", "upload", "export", "candidates")
@@ -66,6 +67,7 @@ def unpack(source: IO[bytes], folder: Path, max_bytes: int) -> str:
                 if entry.filename != MARK:
                     left -= _copy(archive, entry, home / entry.filename, left)
         _localise(home, folder)
+        keep_if_sound(home)
         read_again(home, max_bytes)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
         shutil.rmtree(home, ignore_errors=True)
