@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         **record.pop("question"),
         **record,
         "n_labels": sample.n,
-        "statement": gate_statement(answer, candidate=name),
+        "statement": gate_statement(answer, candidate=name, reference=predictions.reference),
         "wanting": answer.status != "holds",
     }
 

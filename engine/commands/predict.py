@@ -31,7 +31,7 @@ from engine.commands.predict_arguments import (
 from engine.commands.progress import progress_bar
 from engine.commands.sample_images import images_at
 from engine.commands.teacher_arguments import add_teacher_arguments, load_stated_teacher
-from engine.diagnose.agreement import agreements, chance_problem
+from engine.diagnose.agreement import agreements, chance_problems
 from engine.diagnose.evidence import evidence_problems
 from engine.family.families import FAMILIES, split_family
 from engine.family.kinds import StaticRecipe
@@ -298,7 +298,7 @@ def _record(out: str, plan: _Plan, predictions: Predictions, seconds: float) -> 
         "skipped": [{"name": bad.name, "reason": bad.reason} for bad in plan.pool.bad],
         "duplicates": [[plan.images.names[i] for i in group] for group in repeats],
         "problems": [
-            *(chance_problem(a, teacher.name) for a in agreements(predictions) if a.is_chance and files),
+            *(chance_problems(agreements(predictions), teacher.name) if files else ()),
             *evidence_problems(predictions),
         ],
         "notes": [*teacher.notes, *_family_notes(plan), *plan.images.notes, *_folder_note(plan)],

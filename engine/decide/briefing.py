@@ -173,7 +173,8 @@ def _sign_off(grounds: Grounds, index: int) -> str:
     question = Question(max_drop=USUAL_DROP, metric="accuracy")
     trust = _label_trust(grounds.choice)
     answer = gate_candidate(grounds.predictions, grounds.pool, sample, index, question, trust=trust)
-    return gate_statement(answer, candidate=grounds.predictions.names[index])
+    predictions = grounds.predictions
+    return gate_statement(answer, candidate=predictions.names[index], reference=predictions.reference)
 
 
 def _label_trust(choice: Choice | None) -> LabelTrust:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from engine.decide.drop import Drop, Evidence, Readings, class_drop, readings
+from engine.family.model_file import stand_in_words
 from engine.recommend.auto import prepare
 from engine.recommend.calibrated import calibrate, posterior_belief
 from engine.recommend.trust import IN_WORDS
@@ -154,11 +155,14 @@ def gate(
     )
 
 
-def gate_statement(answer: Gate, *, candidate: str) -> str:
-    """Say the answer in one sentence, e.g. for a certificate; the numbers are `answer.to_dict()`."""
+def gate_statement(answer: Gate, *, candidate: str, reference: str | None = None) -> str:
+    """Say the answer in one sentence, e.g. for a certificate; the numbers are `answer.to_dict()`. `reference`
+    is what stands in for a teacher, as a predictions file names it.
+    """
     question, drop = answer.question, answer.drop
     unit = "nats of loss" if question.metric == "loss" else "of accuracy"
-    rival = "the teacher" if question.against == "teacher" else "the best candidate"
+    teacher = "the teacher" if reference is None else stand_in_words(reference)
+    rival = teacher if question.against == "teacher" else "the best candidate"
     claim = f"{candidate} is at most {question.max_drop:g} {unit} worse than {rival}"
     labels = f"{counted(drop.n, 'label')} {IN_WORDS[answer.trust]}"
     if answer.status == "holds":

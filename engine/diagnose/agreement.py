@@ -6,14 +6,16 @@ Knows probabilities. A file at chance was most likely given images it was not ma
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.types import Predictions
-from engine.words import percent
+from engine.words import listed, percent
 
 _DEVIATIONS = 3.0  # standard deviations of an independent guess within which agreement counts as chance
+_NAMED = 3  # files at chance that get a sentence each
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,20 @@ def agreements(predictions: Predictions) -> tuple[Agreement, ...]:
     return tuple(found)
 
 
-def chance_problem(agreement: Agreement, reference: str) -> str:
-    """The sentence for a candidate that agrees no more often than chance."""
+def chance_problems(found: Iterable[Agreement], reference: str) -> tuple[str, ...]:
+    """Sentences on candidates that agree no more often than chance: one each for a few, one for many."""
+    bad = [agreement for agreement in found if agreement.is_chance]
+    if len(bad) <= _NAMED:
+        return tuple(_chance_problem(agreement, reference) for agreement in bad)
+    named = listed([agreement.name for agreement in bad], _NAMED)
+    return (
+        f"{len(bad)} files ({named}) agree with {reference} no more often than"
+        " by chance: most likely their images are not prepared as they were when they were trained. State"
+        " their preprocessing before trusting a choice.",
+    )
+
+
+def _chance_problem(agreement: Agreement, reference: str) -> str:
     return (
         f"{agreement.name} agrees with {reference} on {percent(agreement.share)} of the images, no more than"
         f" chance ({percent(agreement.chance)}): most likely its images are not prepared as they were"

@@ -64,12 +64,12 @@ def fit(
         notes = ["Pixels are scaled to 0..1 and not normalised: nothing states the preprocessing."]
     else:
         fitted = _resized(base, size)
-        notes = [] if size == (base.height, base.width) else [_size_note(base, size)]
+        notes = [] if size == (base.height, base.width) else [_size_note(size)]
     if taken.height is None or taken.width is None:
         notes.append(f"It leaves the image size open: {size[0]} x {size[1]} is used.")
     if fitted.channels != taken.channels:
         fitted = _with_channels(fitted, taken.channels)
-        notes.append(f"It takes {'grey' if taken.channels == 1 else 'colour'} images, unlike the teacher.")
+        notes.append(f"It takes {'grey' if taken.channels == 1 else 'colour'} images: they are made so.")
     fitted = replace(fitted, layout="NHWC" if taken.layout == "NHWC" else "NCHW")
     own = {key: value for key, value in stated.items() if key in _PREPROCESSING}
     if own:
@@ -95,11 +95,8 @@ def _resized(base: Preprocessing, size: tuple[int, int]) -> Preprocessing:
     return replace(base, height=size[0], width=size[1], resize=max(grown, *size))
 
 
-def _size_note(base: Preprocessing, size: tuple[int, int]) -> str:
-    return (
-        f"It takes {size[0]} x {size[1]} pixels, the teacher {base.height} x {base.width}: images are"
-        " prepared at its own size."
-    )
+def _size_note(size: tuple[int, int]) -> str:
+    return f"It takes {size[0]} x {size[1]} pixels: images are prepared at its own size."
 
 
 def _with_channels(base: Preprocessing, channels: int) -> Preprocessing:

@@ -101,6 +101,8 @@ def test_three_answers_and_their_sentences(max_drop: float, status: str) -> None
     answer = gate(Question(max_drop=max_drop), [drop], evidence, "checked")
     assert answer.status == status
     sentence = gate_statement(answer, candidate="b4")
+    assert "the teacher" in sentence
+    assert "than v7" in gate_statement(answer, candidate="b4", reference="candidate:v7")
     assert sentence.startswith("Signed off:" if status == "holds" else "Not signed off")
     assert "50 labels checked by an expert" in sentence
     assert (answer.more_labels is not None) == ("more labels would tell" in sentence)

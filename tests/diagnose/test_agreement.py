@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.diagnose.agreement import agreements, chance_problem
+from engine.diagnose.agreement import agreements, chance_problems
 from engine.predictions.file import make_predictions
 
 
@@ -31,7 +31,16 @@ def test_independent_answers_and_constant_ones_are_chance() -> None:
     stack = np.stack([rows(list(c), 5) for c in (guess, constant, half)])
     found = agreements(make_predictions(rows(list(classes), 5), stack, names=["guess", "constant", "half"]))
     assert [a.is_chance for a in found] == [True, True, False]
-    assert "not prepared as they were when it was trained" in chance_problem(found[0], "the teacher")
+    sentences = chance_problems(found, "the teacher")
+    assert [sentence.split()[0] for sentence in sentences] == ["guess", "constant"]
+    assert "not prepared as they were when it was trained" in sentences[0]
+
+
+def test_a_whole_folder_at_chance_is_one_sentence() -> None:
+    teacher, other = rows([0, 1, 2, 0], 3), rows([1, 2, 0, 1], 3)
+    found = agreements(make_predictions(teacher, np.stack([other] * 24)))
+    (sentence,) = chance_problems(found, "the consensus of the candidates")
+    assert "24 files (candidate-0, candidate-1, candidate-2 and 21 more) agree" in sentence
 
 
 def test_full_agreement_is_never_held_against_a_candidate() -> None:
