@@ -17,7 +17,7 @@ from engine.rules.anchors import ANCHORS, anchor_scores
 from engine.rules.consensus import consensus_scores
 from engine.rules.label_free import HIGHEST_PRECISION, LABEL_FREE, estimate, precision_order
 from engine.rules.prediction_powered import powered_losses
-from engine.rules.statistics import FLOOR, PoolStatistics, pool_statistics
+from engine.rules.statistics import CORRELATION, DISTORTION, FLOOR, PoolStatistics, pool_statistics
 from engine.rules.supervised import SUPERVISED, SampleEvidence, runner_up_of, sample_evidence, select
 from engine.types import Bools, Choice, Estimate, Floats, LabeledSample, LabelTrust, Predictions, UserError
 
@@ -149,6 +149,7 @@ def choose(
         return _peer_choice(method, predictions, sample or NO_LABELS, admissible, floor)
     pool = pool or statistics_of(predictions, floor=floor)
     if method in CALIBRATED_RULES:
+        pool.need(DISTORTION, CORRELATION)  # it asks for both, one after the other: one pass makes them
         return calibrated_choice(
             method, predictions, pool, sample, admissible=admissible, floor=floor, trust=trust
         )

@@ -18,6 +18,7 @@ from engine.recommend.auto import prepare
 from engine.recommend.calibrated import calibrate, posterior_belief
 from engine.recommend.trust import IN_WORDS
 from engine.rules.statistics import FLOOR, PoolStatistics
+from engine.rules.streaming import blocks
 from engine.types import Floats, Ints, LabeledSample, LabelTrust, Predictions
 from engine.words import counted, percent
 
@@ -28,6 +29,7 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 AGAINST: tuple[Against, ...] = get_args(Against)
 _EXACT = 1e-9  # rounding: a candidate is exactly as good as itself
 FAR = 100_000  # more labels than this is "no number of labels"
+_BELIEF_VALUES = 1 << 19  # of the posterior that are made at a time: its references take a dozen times that
 _POOL_VALUES = 1 << 22  # probabilities of a model that are held: a pool that has more is read in part
 
 
@@ -84,7 +86,12 @@ def gate_candidate(
     verdict = calibrate(prepared, sample, trust)
     rows = _looked_at(predictions, sample)
     evidence = Evidence(
-        belief=posterior_belief(prepared, verdict, rows),
+        belief=np.concatenate(
+            [
+                posterior_belief(prepared, verdict, rows[some])
+                for some in blocks(len(rows), predictions.n_classes, _BELIEF_VALUES)
+            ]
+        ),
         sample=replace(sample, rows=np.searchsorted(rows, sample.rows)),
         rates=verdict.rates,
         rate_weights=verdict.weights.sum(axis=1),

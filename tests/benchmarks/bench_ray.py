@@ -145,8 +145,10 @@ def main(quick: bool = False, n_models: int = MODELS, n_images: int = IMAGES) ->
         yield ""
         yield f"| | time | processor seconds | over the local ones (bar {BAR:g}x) | same bytes | load after |"
         yield "|---|---|---|---|---|---|"
-        own = run(LOCAL, folder, n_models)
-        for how, found in [(LOCAL, own), *((how, run(how, folder, n_models)) for how in (RAY, KILLED))]:
+        own: dict[str, Any] = {}
+        for how in (LOCAL, RAY, KILLED):
+            found = run(how, folder, n_models)
+            own = own or found
             yield (
                 f"| {how} | {found['seconds']:.0f} s | {found['processor']:.0f}"
                 f" | {found['processor'] / own['processor']:.2f}x | {found['digest'] == own['digest']}"
