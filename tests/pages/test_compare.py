@@ -111,11 +111,11 @@ def test_every_part_of_a_comparison_is_there() -> None:
 
 def test_the_images_that_differ_are_counted_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pages.ui.parts.compare._GALLERY", 5)
-    assert "The 5 images with the most at stake, in that order" in text_of(
-        go(with_sample(open_app()), "compare")
-    )
+    assert "The 5 images with the most at stake: how far" in text_of(go(with_sample(open_app()), "compare"))
     monkeypatch.setattr("pages.ui.parts.compare._GALLERY", 1000)
-    assert re.search(r"\d+ images, in that order", text_of(go(with_sample(open_app()), "compare")))
+    assert re.search(
+        r"\d+ images, the most at stake first: how far", text_of(go(with_sample(open_app()), "compare"))
+    )
 
 
 def test_one_of_the_two_can_be_taken() -> None:

@@ -73,7 +73,8 @@ def picture_and_dial(session: Session, decision: Decision) -> None:
         )
         shown = contenders(decision.candidates, chosen) if is_near else decision.candidates
         line = iso_score_line(decision.candidates, int(turned["index"]), at)
-        line = line[line["loss"] <= shown["loss"].max()]
+        # no further than the candidates: a longer line would push them into a corner
+        line = line[(line["loss"] <= shown["loss"].max()) & (line["distortion"] >= shown["distortion"].min())]
         picks = picks_table(decision, chosen, NAMED_RULES, ("distortion", "loss"))
         chart = choice_scatter(shown, picks[picks.index.isin(shown.index)], line, ink())
         picture(

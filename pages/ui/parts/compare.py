@@ -123,11 +123,11 @@ def gallery(session: Session, a: str, b: str) -> None:
     if found.empty:
         st.success("All three give the same answer on every image.", icon=":material/done_all:")
         return
-    which = counted(len(found), "image")
+    n = counted(len(found), "image")
+    shown = f"The {n} with the most at stake" if len(found) == _GALLERY else f"{n}, the most at stake first"
     st.caption(
-        (f"The {which} with the most at stake" if len(found) == _GALLERY else which)
-        + ", in that order: how far the losses are expected to lie apart, in nats. Label from here to decide"
-        " between them."
+        f"{shown}: how far the losses are expected to lie apart, in nats. Label from here to decide between"
+        " them."
     )
     pages = -(-len(found) // _A_PAGE)
     at = st.number_input("Page", 1, pages, 1, key=f"gallery-{a}-{b}") if pages > 1 else 1

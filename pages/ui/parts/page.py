@@ -44,6 +44,8 @@ _STYLE = (
     f".st-key-{OWN_KEYS} kbd{{display:none}}"
     f"[class*=st-key-{WIDE}-]{{overflow-x:auto}}"
     "[class*=st-key-label-] button{min-height:44px;min-width:44px}"
+    # Without a mouse these never go away, and cover the title above; each table has its own download below.
+    "@media(hover:none){[data-testid=stElementToolbar]{display:none}}"
 )
 # White letters on the dark theme's light accent would read at 2.5:1; dark ones read at more than 7:1.
 _DARK = (
