@@ -11,11 +11,11 @@ from tests.hostile.watched import MODELS, command_for, give_inputs
 
 CORPUS = Path(__file__).parent / "corpus"
 FILES = sorted(path for path in CORPUS.iterdir() if path.name != "README.md")
-_SLOW = (*MODELS, ".tflite")  # what is read or run in a process of its own
+_SLOW = ("bundle-", "files-", "images-", "valid-images-")  # as models: read or run in a process of its own
 
 
 def _case(path: Path) -> object:
-    is_slow = path.suffix in _SLOW or "images-" in path.name or path.name.startswith("bundle-")
+    is_slow = path.suffix in MODELS or path.name.startswith(_SLOW)
     return pytest.param(path, id=path.name, marks=[pytest.mark.slow] if is_slow else [])
 
 

@@ -96,7 +96,7 @@ def command_for(path: Path) -> list[str]:
     if path.suffix in MODELS:
         arch = ["--arch", "resnet18", "--classes", "4"] if path.suffix in _CHECKPOINTS else []
         return [*_PREDICT, name, *arch, "--images", "images.npy", *_TO]
-    if path.suffix == ".tflite":
+    if path.name.startswith("files-"):
         return [*_PREDICT, "consensus", "--candidates-from", name, "--images", "images.npy", *_TO]
     if path.suffix == ".npz" or (path / "meta.json").exists():
         return ["select", name, "--method", "auto"]
