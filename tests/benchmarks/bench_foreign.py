@@ -98,7 +98,7 @@ def main(quick: bool = False) -> list[str]:
 def _tiny(quick: bool) -> _Network:
     """The sample's files: networks of 35 to 80 microseconds an image."""
     batches = {"static-qdq": 128, "float": 128, "lite-full-integer": 1, "lite-dynamic": 1}
-    n_images = (1_000, 2_000) if quick else (150_000, 600_000)
+    n_images = (1_000, 2_000) if quick else (50_000, 200_000)
     return _Network("digits", FOLDER / "digits-files", DIGIT_PREPROCESSING_KERAS, batches, n_images)
 
 
