@@ -211,7 +211,8 @@ def _grounds(args: argparse.Namespace) -> Grounds | None:
     path = Path(args.predictions)
     predictions = with_class_shares(load_predictions(path), args.class_shares)
     if args.method is None:
-        return Grounds(predictions=predictions, path=path, settled_by="named directly")
+        known = labeled_sample(predictions, args.labels)
+        return Grounds(predictions=predictions, path=path, sample=known, settled_by="named directly")
     sample, limits = labeled_sample(predictions, args.labels), limits_of(args)
     pool = statistics_of(predictions)
     choice = choose(

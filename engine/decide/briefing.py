@@ -19,7 +19,7 @@ from engine.decide.brief import (
     overrides_words,
     preprocessing_words,
 )
-from engine.decide.gate import Question, gate_candidate, gate_statement
+from engine.decide.gate import Gate, Question, gate_candidate, gate_statement
 from engine.decide.headline import reservations, teacher_doubt
 from engine.decide.limits import Limits
 from engine.decide.titles import rule_title
@@ -60,7 +60,7 @@ def brief_of(grounds: Grounds, name: str) -> Brief:
     pick = _standing(grounds, index)
     overridden = choice is not None and choice.index != index
     recommended = _standing(grounds, choice.index) if choice is not None and overridden else None
-    reasons = _reasons(grounds, index)
+    reasons, answer = _reasons(grounds, index), _gate(grounds, index)
     return Brief(
         verdict=_verdict(grounds, pick, recommended, is_firm=not reasons),
         is_firm=choice is not None and not reasons and not overridden,
@@ -76,8 +76,10 @@ def brief_of(grounds: Grounds, name: str) -> Brief:
         n_classes_labeled=0 if sample is None else len(np.unique(sample.labels)),
         trust=_trust(choice, sample),
         origin=grounds.origin,
-        sign_off=_sign_off(grounds, index),
-        concerns=_concerns(grounds, reasons),
+        sign_off=""
+        if answer is None
+        else gate_statement(answer, candidate=name, reference=grounds.predictions.reference),
+        concerns=_concerns(grounds, reasons, answer),
         limits=grounds.limits,
         preprocessing="" if grounds.preprocessing is None else preprocessing_words(grounds.preprocessing),
         whole=whole_words(grounds.predictions.reference),
@@ -165,16 +167,14 @@ def _verdict(grounds: Grounds, pick: Standing, recommended: Standing | None, *, 
     )
 
 
-def _sign_off(grounds: Grounds, index: int) -> str:
-    """Ask the gate the usual question, of the candidate that is taken; "" where it cannot be asked."""
+def _gate(grounds: Grounds, index: int) -> Gate | None:
+    """Ask the gate the usual question, of the candidate that is taken; None where it cannot be asked."""
     sample = _given(grounds.sample)
     if sample is None or grounds.pool is None:
-        return ""
+        return None
     question = Question(max_drop=USUAL_DROP, metric="accuracy")
     trust = _label_trust(grounds.choice)
-    answer = gate_candidate(grounds.predictions, grounds.pool, sample, index, question, trust=trust)
-    predictions = grounds.predictions
-    return gate_statement(answer, candidate=predictions.names[index], reference=predictions.reference)
+    return gate_candidate(grounds.predictions, grounds.pool, sample, index, question, trust=trust)
 
 
 def _label_trust(choice: Choice | None) -> LabelTrust:
@@ -194,14 +194,23 @@ def _trust(choice: Choice | None, sample: LabeledSample | None) -> str:
     return f"{made} About {percent(rate)} of them seem wrong; the recommendation allows for that."
 
 
-def _concerns(grounds: Grounds, reasons: tuple[str, ...]) -> tuple[str, ...]:
+def _concerns(grounds: Grounds, reasons: tuple[str, ...], answer: Gate | None) -> tuple[str, ...]:
     warnings = () if grounds.choice is None else grounds.choice.warnings
     disputed = grounds.origin.disputed
     people = (f"People gave different labels to {counted(disputed, 'image')}.",) if disputed else ()
     sample = _given(grounds.sample)
     teacher = _quality(grounds.predictions.teacher, sample)
     doubt = teacher_doubt(teacher, 0 if sample is None else sample.n, grounds.predictions.n_classes)
-    first = (doubt,) if doubt else ()
+    first = [doubt] if doubt else []
+    reference = grounds.predictions.reference
+    if answer is not None and answer.status == "fails":
+        low, high = (f"{100 * value:.1f}" for value in (answer.drop.low, answer.drop.high))
+        rival = "the teacher" if reference is None else stand_in_words(reference)
+        first.append(f"It is less accurate than {rival}, by {low} to {high} percentage points.")
+    if sample is None and grounds.choice is None:
+        first.append("No labels were looked at, so nobody knows how often it is right.")
+    if reference is not None:
+        first.append(f"There is no float teacher: {stand_in_words(reference)} stands in for it.")
     stated = _stated_shares(grounds.choice)
     return tuple(dict.fromkeys((*first, *reasons, *warnings, *stated, *grounds.problems, *people)))
 

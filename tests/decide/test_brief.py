@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -135,5 +136,13 @@ def test_the_gate_is_asked_about_the_candidate_that_is_taken(choice: Choice) -> 
     assert (
         f"{PREDICTIONS.names[index]} is more than 0.02 of accuracy worse than the teacher" in brief.sign_off
     )
+    assert any(concern.startswith("It is less accurate than the teacher, by ") for concern in brief.concerns)
     assert "40 labels" in brief.sign_off
     assert brief_of(Grounds(predictions=PREDICTIONS, pool=pool), choice.name).sign_off == ""
+
+
+def test_what_nobody_looked_at_is_a_concern() -> None:
+    bare = brief_of(Grounds(predictions=PREDICTIONS), PREDICTIONS.names[0])
+    assert bare.concerns == ("No labels were looked at, so nobody knows how often it is right.",)
+    peers = brief_of(Grounds(predictions=replace(PREDICTIONS, reference="consensus")), PREDICTIONS.names[0])
+    assert "There is no float teacher: the consensus of the candidates stands in for it." in peers.concerns
