@@ -56,6 +56,8 @@ def test_class_effects_name_the_class_that_pays():
     spread = 1.959964 * np.sqrt(3 - 4 / 6) / 6
     assert table["low"][0] == pytest.approx(-2 / 6 - spread, abs=1e-6)
     assert table["high"][0] == pytest.approx(-2 / 6 + spread, abs=1e-6)
+    swapped = class_effects(before[:, [1, 0, 2]], after[:, [1, 0, 2]], 1 - labels, 3)
+    assert swapped["class"].tolist() == [1, 0]  # who loses most comes first, whatever its number
 
 
 def test_paired_intervals_hold_what_they_promise():
