@@ -113,10 +113,17 @@ def test_no_page_has_a_serious_fault(context: BrowserContext, work: dict[str, st
 
 
 def test_a_phone_is_for_fingers(browser: Browser, work: dict[str, str]) -> None:
-    """The drawer closes after a page is picked, and class buttons are at least 44 px high."""
+    """No tool lies on a title, the drawer closes after a page is picked, and class buttons are at least 44 px
+    high.
+    """
     page = browser.new_context(**PHONE).new_page()
     page.goto(work["choose"])
     page.get_by_role("heading", name="Choose", exact=True).wait_for(timeout=120_000)
+    page.get_by_test_id("stDataFrame").first.wait_for(timeout=120_000)
+    toolbars = page.locator("[data-testid=stElementToolbar]")
+    assert not any(
+        toolbars.nth(place).is_visible() for place in range(toolbars.count())
+    )  # no title is covered
     page.get_by_test_id("stExpandSidebarButton").click()
     drawer = page.get_by_test_id("stSidebar")
     page.wait_for_function(f"{_DRAWER} > 200")

@@ -13,6 +13,9 @@ import pytest
 from engine.teacher.graph import save
 from engine.teacher.request import LoadRequest
 from engine.types import UserError
+from pages.ui.jobs.tasks import TASKS
+from pages.ui.parts.page import PAGES
+from pages.ui.parts.progress import JOB_PAGES
 from pages.ui.session.actions import load_path, run_family, start_export, use_images
 from pages.ui.session.labels import mark
 from pages.ui.session.model_files import (
@@ -110,3 +113,8 @@ def test_what_cannot_be_used_is_said_before_anything_is_forgotten(tmp_path: Path
     use_place(session, str(tmp_path / "models"))
     assert session.record.files == str(tmp_path / "models")
     go(app, "candidates")
+
+
+def test_every_kind_of_job_shows_in_the_sidebar() -> None:
+    assert set(JOB_PAGES) == set(TASKS)
+    assert {page for page, _ in JOB_PAGES.values()} <= set(PAGES)

@@ -19,6 +19,7 @@ _POLL_SECONDS = 0.7
 # Each kind of job: the page that shows it in full, and its name.
 JOB_PAGES = {
     "import": ("teacher", "Reading the model"),
+    "files": ("candidates", "Looking into the files"),
     "check": ("target", "Checking the images"),
     "preview": ("target", "Trying the teacher"),
     "predict": ("target", "Running the family"),
