@@ -133,4 +133,5 @@ def main(files: Sequence[Path]) -> None:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    main(sorted(place.iterdir()) if place.is_dir() else [Path(name) for name in sys.argv[1:]])
+    given = sorted(place.iterdir()) if place.is_dir() and len(sys.argv) == 2 else map(Path, sys.argv[1:])
+    main([path for path in given if path.name != "README.md"])

@@ -46,6 +46,8 @@ _NAME = re.compile(r"[\w.+-]*", re.ASCII)
 _FREE_TEXT = ("as_string", "as_strings", "as_strs")  # arguments, always quoted by torch
 _OPAQUE = ("as_custom_obj", "as_operator", "as_opaque")
 _TREES = ("builtins.tuple", "builtins.list", "builtins.dict", None)
+_LARGEST_EXPONENT = 8
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)  # none that shifts bits
 _ARITHMETIC = [
     "Symbol",
     "Integer",
@@ -240,6 +242,9 @@ def _is_arithmetic(text: str) -> bool:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError):
         return False
+    powers = [node for node in ast.walk(tree) if _is_power(node)]
+    if not all(_is_small_power(node) for node in powers):
+        return False
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Name) or node.func.id not in _ARITHMETIC:
@@ -251,10 +256,30 @@ def _is_arithmetic(text: str) -> bool:
             if node.id not in _ARITHMETIC and not re.fullmatch(r"[su]\d+", node.id):
                 return False
         elif not isinstance(
-            node, (ast.Expression, ast.keyword, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+            node, (ast.Expression, ast.keyword, ast.Load, ast.BinOp, ast.UnaryOp, *_OPERATORS, ast.unaryop)
         ):
             return False
     return True
+
+
+def _is_power(node: ast.AST) -> bool:
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Pow"
+    return is_call or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow))
+
+
+def _is_small_power(node: ast.AST) -> bool:
+    """Whether a size is raised to a small number and is no power itself: sympy works out every digit."""
+    parts = [*node.args] if isinstance(node, ast.Call) else [node.left, node.right]  # type: ignore[attr-defined]
+    if len(parts) != 2 or any(_is_power(inner) for part in parts for inner in ast.walk(part)):
+        return False
+    exponent = list(ast.walk(parts[1]))
+    if any(isinstance(inner, ast.BinOp) for inner in exponent):
+        return False
+    numbers = [inner.value for inner in exponent if isinstance(inner, ast.Constant)]
+    names = {inner.id for inner in exponent if isinstance(inner, ast.Name)}
+    return names <= {"Integer", "Rational"} and all(
+        isinstance(number, int) and number <= _LARGEST_EXPONENT for number in numbers
+    )
 
 
 def _is_plain_tree(text: str) -> bool:

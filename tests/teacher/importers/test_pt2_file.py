@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from engine.teacher.importers.exported_program import import_program
-from engine.teacher.importers.pt2_file import read_program
+from engine.teacher.importers.pt2_file import _is_arithmetic, read_program
 from engine.types import Preprocessing, UserError
 
 pytestmark = pytest.mark.slow
@@ -178,3 +178,24 @@ def test_programs_that_cannot_be_teachers_are_refused(tmp_path: Path) -> None:
     path = saved(tmp_path / "open.pt2", Net().eval(), dynamic=({0: DYNAMIC[0][0], 2: dims[0], 3: dims[1]},))
     assert "leaves the image size open" in message(path)
     assert import_program(path, size=(6, 7), max_bytes=LIMIT).preprocessing == Preprocessing(6, 7)
+
+
+@pytest.mark.parametrize(
+    ("size", "is_plain"),
+    [
+        ("Symbol('s77', positive=True, integer=True)", True),
+        ("Pow(Symbol('s0', integer=True), Integer(2))", True),
+        ("Mul(Integer(3), Pow(s0, Rational(1, 2)))", True),
+        ("Pow(s0, -1) + s0**2 // 3", True),
+        ("Pow(s0, Integer(1000000000))", False),
+        ("Pow(Pow(s0, 8), 8)", False),
+        ("Pow(s0, s0)", False),
+        ("s0**(8*8*8*8)", False),
+        ("9**99999", False),
+        ("1 << 1000000000", False),
+        ("Pow(s0)", False),
+    ],
+)
+def test_sizes_are_small_arithmetic(size: str, is_plain: bool) -> None:
+    """A power or a shift of a few characters is worked out digit by digit."""
+    assert _is_arithmetic(size) == is_plain
