@@ -51,21 +51,26 @@ def budgets(result: StudyResult) -> str:
 
 
 def families(result: StudyResult) -> str:
-    """In how many families does the anchored rule do better with the fewest labels?"""
+    """In how many families does the anchored rule do better with the fewest labels, as right as they get?"""
     table = comparisons.where_anchoring_wins(result)
     if not len(table):
         return "Mean regret, family by family"
-    clean = table[table["rate"] == 0]
-    fewest = clean[clean["n"] == clean["n"].min()]
+    rate = float(table["rate"].min())
+    rightest = table[table["rate"] == rate]
+    fewest = rightest[rightest["n"] == rightest["n"].min()]
     n, better, total = (
         int(fewest["n"].min()),
         int(fewest["families_better"].sum()),
         int(fewest["families"].sum()),
     )
     return (
-        f"With {counted(n, 'label')} the anchored rule does better than direct validation in {better} of"
+        f"With {counted(n, 'label')}{_wrong(rate)} the anchored rule does better than direct validation in {better} of"
         f" {counted(total, 'family', 'families')}"
     )
+
+
+def _wrong(rate: float) -> str:
+    return f", {percent(rate)} of them wrong," if rate else ""
 
 
 def corruption(result: StudyResult) -> str:

@@ -57,6 +57,14 @@ def test_where_anchoring_helps(combo: dict[int, float], direct: dict[int, float]
     assert sentence in findings.budgets(study(combo, direct))
 
 
+def test_a_study_without_right_labels_says_how_many_were_wrong() -> None:
+    rows = [outcome("a", "distortion", 0, 0.5, pick=2)]
+    for rule, regret in (("ce-combo", 0.1), ("val-ce", 0.2)):
+        rows += [outcome("a", rule, 10, regret, rate=rate, coefficient=0.0) for rate in (0.2, 0.4)]
+    said = findings.families(made_up(rows))
+    assert said.startswith("With 10 labels, 20 % of them wrong, the anchored rule does better")
+
+
 def test_families_and_wrong_labels_are_counted() -> None:
     result = study({10: 0.1, 50: 0.4}, {10: 0.2, 50: 0.2}, rate=0.4)
     assert findings.families(result).endswith("better than direct validation in 1 of 1 family")
