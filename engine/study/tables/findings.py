@@ -64,8 +64,8 @@ def families(result: StudyResult) -> str:
         int(fewest["families"].sum()),
     )
     return (
-        f"With {counted(n, 'label')}{_wrong(rate)} the anchored rule does better than direct validation in {better} of"
-        f" {counted(total, 'family', 'families')}"
+        f"With {counted(n, 'label')}{_wrong(rate)} the anchored rule does better than direct validation in"
+        f" {better} of {counted(total, 'family', 'families')}"
     )
 
 
