@@ -53,18 +53,20 @@ def jobs(root: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def ask(folder: Path, kind: str, arguments: dict[str, Any]) -> None:
-    """Have a server start the job, and kill it as soon as the job is there."""
+def ask(folder: Path, kind: str, arguments: dict[str, Any], *until: str) -> None:
+    """Have a server start the job, and kill it as soon as the job is there and has come so far."""
     command = [sys.executable, "-c", _SERVER, str(folder), kind, json.dumps(arguments)]
     server = subprocess.Popen(command, cwd=ROOT)
-    wait_for(folder, kind, "queued", "running", "done")
+    wait_for(folder, kind, *until, "running", "done")
     server.kill()
     server.wait()
 
 
 def strike(folder: Path, kind: str, delay: float) -> bool:
-    """Kill the worker after a while; say whether that interrupted it."""
-    running = wait_for(folder, kind, "running", "done")
+    """Kill the worker after a while; say whether that, or the end of its server before, interrupted it."""
+    running = wait_for(folder, kind, "running", "done", "interrupted")
+    if running.state == "interrupted":
+        return True
     time.sleep(delay)
     job = job_of(folder, kind)
     if job is None or not job.is_alive:
@@ -82,7 +84,7 @@ def test_kills_of_server_and_worker_change_nothing(workspace: Path, tmp_path: Pa
     for folder in (calm, struck):
         folder.mkdir(parents=True)
         for kind, arguments in asked.items():
-            ask(folder, kind, arguments)
+            ask(folder, kind, arguments, *(("queued",) if folder == struck else ()))
             if folder == struck and strike(folder, kind, rng.uniform(0, 0.6)):
                 n_struck += 1
                 resume(folder, kind)

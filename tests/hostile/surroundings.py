@@ -34,12 +34,12 @@ class Peak:
 
     def _look(self) -> None:
         while True:
-            self.bytes = max(self.bytes, _resident(self._root))
+            self.bytes = max(self.bytes, resident(self._root))
             if self._over.wait(_EVERY):
                 return
 
 
-def _resident(root: int) -> int:
+def resident(root: int) -> int:
     """Bytes that a process and all below it hold now."""
     parents, sizes = {}, {}
     for entry in Path("/proc").iterdir():
